@@ -74,6 +74,8 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
 
     if (r->proc >= SIM_PROCS)
         return;
+    if (stat == HF_STAT_GRANTED && (!r->reclaim || world->model.seen.grace))
+        sim_model_claimed_by_lock(&world->model, owner, r->range, seq);
     if (stat == HF_STAT_GRANTED && r->reclaim && is_newer(&world->model, r)) {
         world->stats.grants++;
     } else if (stat == HF_STAT_GRANTED && r->reclaim) {
@@ -105,7 +107,8 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
 /*
  * Where locks are not recorded, a client can reclaim what it only believes to have: a grant that
  * lapsed. The server cannot tell (SPEC section 4: "reclaims are checked per client"), and it may
- * come before the rightful owner does. Neither can count on these cells any more.
+ * come before the rightful owner does. Neither can count on these cells any more; owners whose
+ * locks do not conflict with it can.
  */
 static void usurp(struct sim_world *world, const struct sim_message *r)
 {
@@ -114,9 +117,27 @@ static void usurp(struct sim_world *world, const struct sim_message *r)
     for (uint8_t c = r->range.first; c <= r->range.last; c++) {
         if (world->model.shaky.mode[r->range.file][c][owner] == SIM_FREE)
             continue;
-        for (unsigned o = 0; o < SIM_OWNERS; o++)
-            sim_model_lapse(&world->model, o, (struct sim_range){r->range.file, c, c});
+        for (unsigned o = 0; o < SIM_OWNERS; o++) {
+            uint8_t believed = world->believed.mode[r->range.file][c][o];
+
+            if (o == owner || believed == SIM_EXCLUSIVE || (believed == SIM_SHARED && r->exclusive))
+                sim_model_lapse(&world->model, o, (struct sim_range){r->range.file, c, c},
+                                SIM_LAPSE_USURPED);
+        }
     }
+}
+
+/*
+ * The server was killed while it verified a notice, which may have been forged. It has recorded
+ * that a new life may have begun then, and to it belongs what the host has locked since. The host's
+ * FREE_ALL, which names the state that it has had all along, may then count as a delayed one of the
+ * former life, and leave that (CRS-02, seed 13031).
+ */
+static bool is_doubtful(struct sim_world *world, unsigned host)
+{
+    if (world->model.doubtful[host])
+        sim_excuse(world, SIM_EXCUSE_FREE_ALL_DOUBTFUL);
+    return world->model.doubtful[host];
 }
 
 /* The model does what the answer says was done. */
@@ -140,7 +161,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
         if (stat == HF_STAT_GRANTED)
             sim_model_unlocked(model, owner, r->range);
         if (r->hidden.crossed || sim_work_is_asked_by_thread(world, r->host, r->slot, r->range))
-            sim_model_lapse(model, owner, r->range);
+            sim_model_lapse(model, owner, r->range, SIM_LAPSE_CROSSED);
         break;
     case SIM_CALL_CANCEL:
         place = sim_model_find_waiter(model, owner, r->range, r->exclusive);
@@ -149,7 +170,8 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
         break;
     case SIM_CALL_FREE_ALL:
         if (stat == HF_STAT_GRANTED)
-            sim_model_host_gone(model, r->host, sim_decided.answer.decision == 0);
+            sim_model_host_gone(model, r->host,
+                                sim_decided.answer.decision == 0 && !is_doubtful(world, r->host));
         if (stat == HF_STAT_GRANTED)
             sim_beliefs_host_gone(world, r->host);
         break;
@@ -159,7 +181,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     sim_beliefs_executed(world, r, stat == HF_STAT_GRANTED, is_stale(world, r));
     if (stat == HF_STAT_GRANTED && is_stale(world, r) && r->proc < SIM_PROCS) {
         sim_world_fault(world, SIM_FAULT_STALE);
-        sim_model_lapse(model, owner, r->range);
+        sim_model_lapse(model, owner, r->range, SIM_LAPSE_STALE);
     }
 }
 
@@ -189,48 +211,52 @@ static void check_holder(struct sim_world *world, const struct sim_message *r,
     sim_world_violation(world, "true holder", "TEST answers an owner that does not hold that");
 }
 
-static unsigned sum(const unsigned *counts, unsigned n)
+static void check_limit(struct sim_world *world, const char *what, unsigned before, unsigned after,
+                        unsigned limit)
 {
-    unsigned total = 0;
+    if (after > before && after > limit)
+        sim_world_violation(world, "a limit is kept", "%u %s, of %u", after, what, limit);
+}
 
-    for (unsigned i = 0; i < n; i++)
-        total += counts[i];
-    return total;
+static bool any_passed(const struct sim_seen *before, const struct sim_seen *after)
+{
+    for (unsigned i = 0; i < before->n_waiters; i++) {
+        const struct sim_waiter *w = &before->waiters[i];
+
+        if (sim_waiters_find(after->waiters, after->n_waiters, w->owner, w->range, w->exclusive) <
+            0)
+            return true;
+    }
+    return false;
 }
 
 /*
- * A LOCK never makes more locks than a limit allows. (What was more already, because an UNLOCK cut
- * a lock in two, may stay; and in grace a part of what was held may be granted as if it were
- * reclaimed.) Not checked when the LOCK also let a waiter pass: waiters have been counted.
+ * A LOCK or SHARE never makes more of what is counted than a limit allows, granted or waiting.
+ * (What was more already, because an UNLOCK cut a lock in two, may stay; and in grace a part of
+ * what was held may be granted as if it were reclaimed.) Not checked when a LOCK also let a waiter
+ * pass, whose grant is never refused.
  */
-static void check_limits(struct sim_world *world)
+static void check_limits(struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_config *c = &world->config;
     const struct sim_seen *before = &world->model.seen;
     struct sim_seen *after = &world->scratch[0];
+    struct sim_counts was, is;
 
     if (!sim_predict_is_tight(c) || before->grace)
         return;
     sim_model_look(world, after);
-    if (after->n_waiters != before->n_waiters)
+    if (any_passed(before, after))
         return;
-    for (unsigned h = 0; h < SIM_HOSTS; h++) {
-        if (after->locks_of_host[h] > before->locks_of_host[h] &&
-            (after->locks_of_host[h] > c->max_locks_per_client ||
-             after->locks_of_host[h] > c->max_locks_per_host))
-            sim_world_violation(world, "a limit is kept", "host %u has %u locks", h,
-                                after->locks_of_host[h]);
-    }
-    for (unsigned f = 0; f < SIM_FILES; f++) {
-        if (after->locks_of_file[f] > before->locks_of_file[f] &&
-            after->locks_of_file[f] > c->max_locks_per_file)
-            sim_world_violation(world, "a limit is kept", "file %u has %u locks", f,
-                                after->locks_of_file[f]);
-    }
-    if (sum(after->locks_of_host, SIM_HOSTS) > sum(before->locks_of_host, SIM_HOSTS) &&
-        sum(after->locks_of_host, SIM_HOSTS) > c->max_locks)
-        sim_world_violation(world, "a limit is kept", "%u locks in all",
-                            sum(after->locks_of_host, SIM_HOSTS));
+    was = sim_predict_count(before, r->host, r->range.file);
+    is = sim_predict_count(after, r->host, r->range.file);
+    check_limit(world, "waiters of a file", was.waiting, is.waiting, c->max_waiters);
+    if (sim_is_lock(r) && sim_predict_may_be_beyond(world, r))
+        return;
+    check_limit(world, "locks of a client", was.of_host, is.of_host, c->max_locks_per_client);
+    check_limit(world, "locks of a host", was.of_host, is.of_host, c->max_locks_per_host);
+    check_limit(world, "locks of a file", was.of_file, is.of_file, c->max_locks_per_file);
+    check_limit(world, "locks in all", was.in_all, is.in_all, c->max_locks);
 }
 
 /*
@@ -302,13 +328,19 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
 }
 
 /* A LOCK tells of a new life: until the notice comes, this is where it began. */
-static void note_told(struct sim_world *world, const struct sim_message *r)
+static void note_told(struct sim_world *world, const struct sim_message *r, enum hf_stat stat)
 {
     bool locks = sim_is_lock(r);
 
-    if (locks && r->named == r->host && r->state != 0 && r->state != world->model.told[r->host] &&
-        r->state != sim_recorded_state(world, r->host))
+    if (!locks || r->named != r->host || r->state == 0)
+        return;
+    if (stat == HF_STAT_DENIED_GRACE_PERIOD && !r->reclaim && world->model.seen.grace &&
+        (!world->config.conflict_mode || sim_server_is_blind(world)))
+        return; /* strict grace refuses it before it is looked at */
+    if (r->state != world->model.told[r->host] && r->state != sim_recorded_state(world, r->host))
         world->model.told[r->host] = r->state;
+    if (r->state == world->model.told[r->host])
+        world->model.told_unsure[r->host] = false;
 }
 
 /* Where the model allowed more than one answer, because it does not know enough. */
@@ -376,7 +408,7 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
         sim_wire_leave(asked);
         return;
     }
-    note_told(world, r);
+    note_told(world, r, answer.stat);
     if (r->slot < SIM_PROCS && r->named == r->host &&
         r->hidden.op > world->model.asked_op[sim_owner(r->host, r->slot)])
         world->model.asked_op[sim_owner(r->host, r->slot)] = r->hidden.op;
@@ -399,9 +431,9 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
                             sim_stat_name(answer.stat), allowed);
     if (r->call == SIM_CALL_TEST && answer.stat == HF_STAT_DENIED)
         check_holder(world, r, &answer.holder);
-    if ((r->call == SIM_CALL_LOCK || r->call == SIM_CALL_NM_LOCK) && !r->reclaim &&
-        answer.stat == HF_STAT_GRANTED)
-        check_limits(world);
+    if ((sim_is_lock(r) || r->call == SIM_CALL_SHARE) && !r->reclaim &&
+        (answer.stat == HF_STAT_GRANTED || answer.stat == HF_STAT_BLOCKED))
+        check_limits(world, r);
     sim_check_answer(world, r, answer.stat);
     if (answer.stat == HF_STAT_DENIED && sim_is_lock(r))
         check_callbacks(world, sim_owner(r->host, r->proc));
@@ -460,9 +492,28 @@ static void begin_to_verify(struct sim_world *world, unsigned host, int32_t clai
     *notice = (struct sim_notice){.pending = true,
                                   .claimed = claimed,
                                   .recorded = recorded,
-                                  .hinted = world->model.told[host] == claimed};
+                                  .hinted = world->model.told[host] == claimed &&
+                                            !world->model.told_unsure[host]};
     sim_beliefs_notified(world, host);
     sim_model_host_notified(&world->model, host, notice->hinted && recorded > 0 ? claimed : -1);
+}
+
+/* From now on the server knows the host by this state. What the host told before with another one
+ * is no sign of a life that follows (seed 14696: the notice was forged, and the next one is not).
+ */
+static void is_believed(struct sim_model *model, unsigned host, int32_t claimed)
+{
+    model->doubtful[host] = model->told_unsure[host] = false;
+    if (model->told[host] != claimed)
+        model->told[host] = 0;
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
+                if (model->life[f][c][o] != claimed)
+                    model->life[f][c][o] = 0;
+            }
+        }
+    }
 }
 
 /* A notice counts at once. What the host took by LOCKs that told the claimed state stays. */
@@ -471,16 +522,18 @@ static void host_restarted(struct sim_world *world, unsigned host, int32_t claim
 {
     struct sim_model *model = &world->model;
 
-    if (model->told[host] != claimed || recorded == 0) {
+    if (model->told[host] != claimed || model->told_unsure[host] || recorded == 0) {
         sim_model_host_gone(model, host,
-                            at_once && model->told[host] != claimed &&
+                            at_once && model->told[host] != claimed && !model->told_unsure[host] &&
                                 !sim_model_has_life(model, host, claimed));
+        is_believed(model, host, claimed);
         return;
     }
     sim_model_host_notified(model, host, claimed);
     sim_model_host_verified(model, host);
     if (at_once)
         sim_model_life_gone(model, host, recorded);
+    is_believed(model, host, claimed);
 }
 
 /* The release of what a host had before it came up in the claimed state is made in slices. A notice
@@ -522,6 +575,7 @@ void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
     sim_model_host_verified(&world->model, host);
     if (notice->hinted && notice->recorded != 0 && world->config.release_budget > 1000)
         sim_model_life_gone(&world->model, host, notice->recorded);
+    is_believed(&world->model, host, notice->claimed);
 }
 
 static void follow_notice(struct sim_world *world, const struct sim_message *r, int32_t recorded)

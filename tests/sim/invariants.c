@@ -71,7 +71,7 @@ static bool waits_for_reclaim(struct sim_world *world, unsigned owner, unsigned 
         return true;
     if (world->now_ms < server->grace_until_ms && !unreachable)
         return false; /* there ought to be grace */
-    world->model.shaky.mode[f][c][owner] = SIM_EXCLUSIVE;
+    world->model.shaky.mode[f][c][owner] = SIM_LAPSE_UNRECLAIMED;
     sim_world_fault(world, SIM_FAULT_LAPSED);
     return true;
 }
@@ -115,7 +115,7 @@ static void check_beliefs(struct sim_world *world)
                 if (world->model.shaky.mode[f][c][o] == SIM_FREE)
                     check_belief(world, o, f, c);
                 else
-                    sim_excuse(world, SIM_EXCUSE_BELIEF_LAPSED);
+                    world->stats.lapsed[world->model.shaky.mode[f][c][o]]++;
             }
         }
     }
@@ -414,6 +414,7 @@ void sim_check_call(struct sim_world *world, const struct hf_outcall_attempt *ca
     check_epoch(world, server->epoch);
     if (call->kind == HF_OUTCALL_GRANTED) {
         sim_model_grants_over(&world->model, out->owner, out->range); /* it is not undone */
+        sim_model_claim_told(&world->model, out->owner, out->range);
         if (sim_model_is_wanted(world, out->owner, out->range))
             check_promise(world, out->owner, out->range, call->exclusive,
                           sim_model_is_recorded(world, out->owner, out->range));
@@ -447,7 +448,8 @@ void sim_check_crashed(struct sim_world *world)
             for (uint8_t c = 0; c < SIM_CELLS; c++) {
                 if (world->hosts[o / SIM_PROCS].unmonitored ||
                     world->unrecorded.mode[f][c][o] != SIM_FREE)
-                    sim_model_lapse(&world->model, o, (struct sim_range){f, c, c});
+                    sim_model_lapse(&world->model, o, (struct sim_range){f, c, c},
+                                    SIM_LAPSE_UNRECORDED);
             }
         }
     }

@@ -67,6 +67,35 @@ void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_rang
     set_fresh(model, owner, range, 0);
 }
 
+void sim_model_claimed(struct sim_model *model, unsigned owner, struct sim_range range,
+                       uint64_t seq)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (model->claimed[range.file][c][owner] == 0)
+            model->claimed[range.file][c][owner] = seq + 1;
+    }
+}
+
+void sim_model_claimed_by_lock(struct sim_model *model, unsigned owner, struct sim_range range,
+                               uint64_t seq)
+{
+    sim_model_claimed(model, owner, range, seq);
+    for (unsigned i = 0; i < SIM_WAITERS; i++) {
+        struct sim_waiter *w = &model->granted[i];
+
+        for (unsigned c = range.first; c <= range.last; c++)
+            w->unclaimed[c] &= w->owner != owner || w->range.file != range.file;
+    }
+}
+
+void sim_model_claim_told(struct sim_model *model, unsigned owner, struct sim_range range)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (model->claimed[range.file][c][owner] != 0)
+            model->claimed[range.file][c][owner] = 1;
+    }
+}
+
 int sim_waiters_find(const struct sim_waiter *waiters, unsigned n, unsigned owner,
                      struct sim_range range, bool exclusive)
 {
@@ -157,9 +186,11 @@ bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waite
            !sim_oracle_holds_all(held, owner, range);
 }
 
-void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range)
+void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range,
+                     enum sim_lapse why)
 {
-    sim_oracle_set(&model->shaky, owner, range, SIM_EXCLUSIVE);
+    for (unsigned c = range.first; c <= range.last; c++)
+        model->shaky.mode[range.file][c][owner] = (uint8_t)why;
     set_fresh(model, owner, range, 0);
 }
 
@@ -167,7 +198,8 @@ static void lapse_host(struct sim_model *model, unsigned host)
 {
     for (unsigned p = 0; p < SIM_PROCS; p++) {
         for (uint8_t f = 0; f < SIM_FILES; f++)
-            sim_model_lapse(model, sim_owner(host, p), (struct sim_range){f, 0, SIM_CELLS - 1});
+            sim_model_lapse(model, sim_owner(host, p), (struct sim_range){f, 0, SIM_CELLS - 1},
+                            SIM_LAPSE_HOST_GONE);
     }
 }
 
@@ -211,7 +243,7 @@ void sim_model_host_verified(struct sim_model *model, unsigned host)
         for (uint8_t c = 0; c < SIM_CELLS; c++) {
             for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
                 if (model->kept.mode[f][c][o] == SIM_FREE)
-                    sim_model_lapse(model, o, (struct sim_range){f, c, c});
+                    sim_model_lapse(model, o, (struct sim_range){f, c, c}, SIM_LAPSE_VERIFIED);
             }
         }
     }

@@ -47,6 +47,36 @@ struct sim_share {
 
 enum { SIM_BEGINS = 1, SIM_ENDS = 2 };
 
+/*
+ * Why a client may believe in a lock that the server need not keep for it any more. What such a
+ * client believes is not checked until the server promises it anew; so each cause is counted apart,
+ * and has a ceiling of its own (run.c).
+ * name, what happened, the ceiling in parts of 10,000 of all beliefs
+ */
+#define SIM_LAPSES(X)                                                        \
+    X(USURPED, "reclaimed by a client that only believed in it", 160)        \
+    X(CROSSED, "an UNLOCK and a LOCK of two threads crossed", 1)             \
+    X(STALE, "an old copy of a request was executed", 30)                    \
+    X(UNRECORDED, "it was not recorded, and the server crashed", 250)        \
+    X(CONFLICTS, "a record that was lost stands in its way", 2)              \
+    X(HOST_GONE, "its host freed all, or a notice of its restart came", 250) \
+    X(VERIFIED, "a notice of its host's restart was verified", 60)           \
+    X(OPERATOR, "the operator released it", 90)                              \
+    X(OTHER_EPOCH, "its grant was of an earlier server", 10)                 \
+    X(OLD_CALLBACK, "a callback that was meant for an old request", 15)      \
+    X(REGAINED, "lost and granted again in one event", 2)                    \
+    X(UNWANTED, "a grant that no process waits for", 2)                      \
+    X(TAKEN, "the server took it, as it may", 220)                           \
+    X(UNRECLAIMED, "it was not reclaimed in time", 40)
+
+enum sim_lapse {
+    SIM_LAPSE_NONE,
+#define X(name, text, ceiling) SIM_LAPSE_##name,
+    SIM_LAPSES(X)
+#undef X
+        SIM_LAPSE_KINDS
+};
+
 /* What the core's view shows. */
 struct sim_seen {
     struct sim_oracle held;
@@ -75,12 +105,17 @@ struct sim_causes {
 
 struct sim_model {
     struct sim_oracle held;
-    struct sim_oracle shaky; /* not SIM_FREE: the client may believe in a grant that has lapsed */
+    struct sim_oracle shaky; /* enum sim_lapse: the client may believe in a grant that has lapsed */
     /* Granted and not lapsed: one more than the batch that must be durable for it; 0: no grant. */
     uint64_t fresh[SIM_FILES][SIM_CELLS][SIM_OWNERS];
     struct sim_waiter waiters[SIM_WAITERS];
     unsigned n_waiters;
-    struct sim_oracle kept; /* not SIM_FREE: granted since the last release of its host began */
+    struct sim_oracle kept;   /* not SIM_FREE: granted since the last release of its host began */
+    struct sim_oracle loaded; /* what the server began this epoch with, in grace: to be reclaimed */
+    /* One more than the batch in which it was reclaimed, or granted anew; 0: it was not. */
+    uint64_t claimed[SIM_FILES][SIM_CELLS][SIM_OWNERS];
+    /* The same before a grant was refused: it holds again if the refusal is undone. */
+    uint64_t reclaimed_by[SIM_FILES][SIM_CELLS][SIM_OWNERS];
     struct sim_waiter granted[SIM_WAITERS]; /* a ring: may wait again if their commit fails */
     unsigned n_granted;
     struct sim_seen seen;
@@ -93,7 +128,8 @@ struct sim_model {
     bool gone[SIM_HOSTS];
     bool gone_now[SIM_HOSTS]; /* in this event; what goes later was shown as being released */
     bool refused[SIM_OWNERS];
-    int32_t told[SIM_HOSTS]; /* the state number in its latest LOCK that told a new one */
+    int32_t told[SIM_HOSTS];     /* the state number in its latest LOCK that told a new one */
+    bool told_unsure[SIM_HOSTS]; /* ... and the server may not have recorded it before its crash */
     int32_t life[SIM_FILES][SIM_CELLS][SIM_OWNERS]; /* told by the LOCK of the cell; 0: unknown */
     struct sim_notice { /* from this host, or forged in its name: its monitor is being asked */
         bool pending;
@@ -101,6 +137,7 @@ struct sim_model {
         int32_t claimed;  /* the state in the notice */
         int32_t recorded; /* the state that the server knew */
     } notice[SIM_HOSTS];
+    bool doubtful[SIM_HOSTS];     /* the server was killed while it verified a notice */
     int32_t releasing[SIM_HOSTS]; /* the state in the last notice that was believed at once */
     bool probe_failed[SIM_HOSTS]; /* the latest probe did, or a callback was given up */
     bool silent[SIM_HOSTS]; /* all attempts of a callback or probe failed: it waits no longer */
@@ -120,6 +157,15 @@ void sim_model_init(struct sim_model *model);
 void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
                       bool exclusive, int32_t state, uint64_t seq);
 void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range);
+
+/* What the owner has of the range counts as reclaimed from this batch on. */
+void sim_model_claimed(struct sim_model *model, unsigned owner, struct sim_range range,
+                       uint64_t seq);
+/* The same by a LOCK: a grant that is refused later does not take that back. */
+void sim_model_claimed_by_lock(struct sim_model *model, unsigned owner, struct sim_range range,
+                               uint64_t seq);
+/* ... and that is durable: its owner is told. */
+void sim_model_claim_told(struct sim_model *model, unsigned owner, struct sim_range range);
 void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
                      bool exclusive, int32_t state, uint64_t seq);
 
@@ -194,7 +240,8 @@ bool sim_model_is_recorded(const struct sim_world *world, unsigned owner, struct
 bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct sim_range range);
 
 /* What the client may still believe about these cells has no claim any more. */
-void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range);
+void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range,
+                     enum sim_lapse why);
 
 /* Reads the core through its view (look.c). */
 void sim_model_look(struct sim_world *world, struct sim_seen *out);

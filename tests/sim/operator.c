@@ -59,7 +59,8 @@ static void release_lock(struct sim_world *world)
     if (hf_core_release_lock(world->server.core, sim_now(world), row.record.id, &wait) < 0)
         return;
     sim_model_unlocked(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range);
-    sim_model_lapse(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range);
+    sim_model_lapse(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range,
+                    SIM_LAPSE_OPERATOR);
 }
 
 /* The file's waiters are forgotten, too; their clients repeat the request within 30 s. */
@@ -76,7 +77,7 @@ static void release_file(struct sim_world *world)
     sim_beliefs_file_released(world, file.file);
     for (unsigned o = 0; o < SIM_OWNERS; o++) {
         sim_model_unlocked(model, o, file);
-        sim_model_lapse(model, o, file);
+        sim_model_lapse(model, o, file, SIM_LAPSE_OPERATOR);
         sim_model_grants_over(model, o, file);
     }
     for (unsigned i = 0; i < model->n_waiters;) {

@@ -18,29 +18,34 @@ bool sim_predict_is_tight(const struct sim_config *c)
            c->max_locks_per_file < TIGHT || c->max_locks_per_host < TIGHT || c->max_waiters < TIGHT;
 }
 
+struct sim_counts sim_predict_count(const struct sim_seen *seen, unsigned host, unsigned file)
+{
+    struct sim_counts n = {.in_all = seen->n_waiters + seen->n_shares,
+                           .of_host = seen->locks_of_host[host],
+                           .of_file = seen->locks_of_file[file]};
+
+    for (unsigned h = 0; h < SIM_HOSTS; h++)
+        n.in_all += seen->locks_of_host[h];
+    for (unsigned i = 0; i < seen->n_waiters; i++) {
+        n.of_host += seen->waiters[i].owner / SIM_PROCS == host;
+        n.waiting += seen->waiters[i].range.file == file;
+    }
+    for (unsigned i = 0; i < seen->n_shares; i++) {
+        n.of_host += seen->shares[i].owner / SIM_PROCS == host;
+        n.of_file += seen->shares[i].file == file;
+    }
+    return n;
+}
+
 bool sim_predict_is_near_limit(const struct sim_world *world, unsigned host, unsigned file,
                                unsigned growth)
 {
     const struct sim_config *c = &world->config;
-    const struct sim_seen *seen = &world->model.seen;
-    unsigned in_all = seen->n_waiters + seen->n_shares + growth;
-    unsigned of_host = seen->locks_of_host[host] + growth;
-    unsigned of_file = seen->locks_of_file[file] + growth;
-    unsigned waiting = 1;
+    struct sim_counts n = sim_predict_count(&world->model.seen, host, file);
 
-    for (unsigned h = 0; h < SIM_HOSTS; h++)
-        in_all += seen->locks_of_host[h];
-    for (unsigned i = 0; i < seen->n_waiters; i++) {
-        of_host += seen->waiters[i].owner / SIM_PROCS == host;
-        waiting += seen->waiters[i].range.file == file;
-    }
-    for (unsigned i = 0; i < seen->n_shares; i++) {
-        of_host += seen->shares[i].owner / SIM_PROCS == host;
-        of_file += seen->shares[i].file == file;
-    }
-    return in_all > c->max_locks || of_host > c->max_locks_per_client ||
-           of_host > c->max_locks_per_host || of_file > c->max_locks_per_file ||
-           waiting > c->max_waiters;
+    return n.in_all + growth > c->max_locks || n.of_host + growth > c->max_locks_per_client ||
+           n.of_host + growth > c->max_locks_per_host ||
+           n.of_file + growth > c->max_locks_per_file || n.waiting + 1 > c->max_waiters;
 }
 
 bool sim_predict_is_client_refused(const struct sim_world *world, unsigned host)
@@ -69,24 +74,73 @@ static bool is_one_lock(const struct sim_seen *seen, unsigned owner, struct sim_
     return sim_oracle_holds(&seen->releasing, owner, range, SIM_FREE);
 }
 
+/* One record of the owner, and whether a LOCK of the range changes it; by how many records. Those
+ * of the same mode that it overlaps or touches may become one with it: lives can forbid that. */
+static int change_of(const struct sim_seen *seen, unsigned owner, struct sim_range record,
+                     const struct sim_message *r)
+{
+    enum sim_mode mode = r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
+    bool alike = seen->held.mode[record.file][record.first][owner] == mode;
+
+    if (record.first > r->range.last + 1 || record.last + 1 < r->range.first)
+        return 0;
+    if (alike || seen->releasing.mode[record.file][record.first][owner] != SIM_FREE)
+        return -1;
+    if (!sim_range_overlaps(record, r->range))
+        return 0;
+    return (record.first < r->range.first) + (record.last > r->range.last) - 1;
+}
+
+/* How many records more the owner has after a LOCK, at least. */
+static int growth_of(const struct sim_seen *seen, const struct sim_message *r)
+{
+    unsigned owner = sim_owner(r->host, r->proc);
+    struct sim_range record = {.file = r->range.file};
+    int growth = 1;
+
+    for (uint8_t c = 0; c < SIM_CELLS; c++) {
+        uint8_t edges = seen->edges[record.file][c][owner];
+
+        if (edges & SIM_BEGINS)
+            record.first = c;
+        record.last = c;
+        if (edges & SIM_ENDS)
+            growth += change_of(seen, owner, record, r);
+    }
+    return growth;
+}
+
 /* SPEC section 4: an upgrade is refused by no limit on locks, be it that it waits, as long as its
- * owner has fewer waiters than locks; the limits on waiters hold for all. */
-static bool is_upgrade(const struct sim_world *world, const struct sim_message *r)
+ * owner has fewer waiters than locks; the limits on waiters hold for all. lenient: waiters that are
+ * being told of their grant do not count, which the rule leaves open. */
+static bool may_wait_beyond(const struct sim_world *world, const struct sim_message *r,
+                            bool lenient)
 {
     const struct sim_seen *seen = &world->model.seen;
     unsigned owner = sim_owner(r->host, r->proc);
     unsigned of_owner = 0;
     unsigned of_file = 0;
 
-    if (r->proc >= SIM_PROCS || r->named != r->host || !is_one_lock(seen, owner, r->range))
-        return false;
-    for (unsigned i = 0; i < seen->n_granting; i++)
+    for (unsigned i = 0; i < seen->n_granting && !lenient; i++)
         of_owner += seen->granting[i].owner == owner;
     for (unsigned i = 0; i < seen->n_waiters; i++) {
         of_owner += seen->waiters[i].owner == owner;
         of_file += seen->waiters[i].range.file == r->range.file;
     }
     return of_owner < seen->locks_of_owner[owner] && of_file < world->config.max_waiters;
+}
+
+static bool is_upgrade(const struct sim_world *world, const struct sim_message *r)
+{
+    return r->proc < SIM_PROCS && r->named == r->host &&
+           is_one_lock(&world->model.seen, sim_owner(r->host, r->proc), r->range) &&
+           may_wait_beyond(world, r, false);
+}
+
+bool sim_predict_may_be_beyond(const struct sim_world *world, const struct sim_message *r)
+{
+    return r->proc < SIM_PROCS && r->named == r->host && growth_of(&world->model.seen, r) <= 0 &&
+           may_wait_beyond(world, r, true);
 }
 
 /* Limits are the only reason to refuse for want of room, besides an allocation that failed just

@@ -20,7 +20,17 @@ unsigned sim_predict(const struct sim_world *world, const struct sim_message *re
 bool sim_predict_covers(const struct sim_oracle *held, unsigned owner, struct sim_range range,
                         bool exclusive);
 
-/* A limit on locks or waiters is so low that a world of this size may hit it. */
+/* What the limits count (SPEC section 4): a share and a waiter count as a lock of the client and in
+ * all, a share also as one of its file. */
+struct sim_counts {
+    unsigned in_all, of_host, of_file;
+    unsigned waiting; /* for the file */
+};
+struct sim_counts sim_predict_count(const struct sim_seen *seen, unsigned host, unsigned file);
+
+/* A LOCK that may leave no more locks than there are: it waits whatever the limits on locks say. */
+bool sim_predict_may_be_beyond(const struct sim_world *world, const struct sim_message *request);
+
 /* What stands in the view, counted as SPEC section 4 says, comes near a limit if it grows by so
  * many: shares and waiters count as locks. */
 enum { SIM_GROWTH = 2 }; /* so many locks more can come of one LOCK */
@@ -31,6 +41,7 @@ bool sim_predict_is_near_limit(const struct sim_world *world, unsigned host, uns
  * shares, and waits for nothing. */
 bool sim_predict_is_client_refused(const struct sim_world *world, unsigned host);
 
+/* A limit on locks or waiters is so low that a world of this size may hit it. */
 bool sim_predict_is_tight(const struct sim_config *config);
 
 /*

@@ -155,7 +155,8 @@ static void note_unrecorded(struct sim_world *world, unsigned h, unsigned p, uin
             world->unrecorded.mode[range.file][c][owner] = SIM_EXCLUSIVE;
         if (world->unrecorded.mode[range.file][c][owner] != SIM_FREE &&
             (!world->server.core || epoch != world->server.epoch))
-            sim_model_lapse(&world->model, owner, (struct sim_range){range.file, c, c});
+            sim_model_lapse(&world->model, owner, (struct sim_range){range.file, c, c},
+                            SIM_LAPSE_OTHER_EPOCH);
     }
 }
 
@@ -174,7 +175,8 @@ static void got_lock(struct sim_world *world, unsigned h, unsigned p, uint64_t e
     }
     if (is_late(world, owner_of(world, h, p), process->want.range, epoch)) {
         sim_excuse(world, SIM_EXCUSE_LATE_GRANT);
-        sim_model_lapse(&world->model, owner_of(world, h, p), process->want.range);
+        sim_model_lapse(&world->model, owner_of(world, h, p), process->want.range,
+                        SIM_LAPSE_OTHER_EPOCH);
     }
     note_unrecorded(world, h, p, epoch, by_answer);
     sim_oracle_set(&world->believed, owner_of(world, h, p), process->want.range,
@@ -209,7 +211,8 @@ static void granted_before(struct sim_world *world, unsigned h, unsigned p,
     const struct sim_process *process = &world->hosts[h].procs[p];
 
     if (process->granted_epoch != answer->hidden.epoch)
-        sim_model_lapse(&world->model, owner_of(world, h, p), process->want.range);
+        sim_model_lapse(&world->model, owner_of(world, h, p), process->want.range,
+                        SIM_LAPSE_OTHER_EPOCH);
     got_lock(world, h, p, process->granted_epoch, false);
 }
 

@@ -57,6 +57,24 @@ static bool is_called(const struct sim_server *server, const struct sim_waiter *
     return false;
 }
 
+/* A grant reclaims what its owner had not reclaimed yet, but for what it holds exclusively and was
+ * granted in shared mode: that is not changed. */
+static void claim_granted(struct sim_world *world, const struct sim_waiter *waiter)
+{
+    const struct sim_server *server = &world->server;
+    uint64_t batch = hf_core_durable(server->core) + 1;
+
+    if (is_called(server, waiter)) /* it waits for no commit */
+        batch = 0;
+    else if (server->committing) /* taken in this event, it has the grant; else the next one will */
+        batch = server->committing->seq + (server->committing_since != world->stats.events);
+    for (uint8_t c = waiter->range.first; c <= waiter->range.last; c++) {
+        if (waiter->exclusive || waiter->had[c] != SIM_EXCLUSIVE)
+            sim_model_claimed(&world->model, waiter->owner,
+                              (struct sim_range){waiter->range.file, c, c}, batch);
+    }
+}
+
 static void remember_granted(struct sim_world *world, const struct sim_waiter *waiter)
 {
     struct sim_model *model = &world->model;
@@ -66,6 +84,7 @@ static void remember_granted(struct sim_world *world, const struct sim_waiter *w
     granted->over = is_called(&world->server, waiter);
     granted->batch = world->server.committing ? world->server.committing->seq + 1
                                               : hf_core_durable(world->server.core) + 1;
+    claim_granted(world, waiter);
 }
 
 /* Another waiter of the same owner is granted in the same event, and what it gives the owner may
@@ -115,7 +134,7 @@ static void add_grant(struct sim_model *model, const struct sim_waiter *waiter,
 
     for (uint8_t c = waiter->range.first; c <= waiter->range.last; c++) {
         if (waiter->had[c] < before.mode[file][c][owner]) /* lost, and got again by this */
-            sim_model_lapse(model, owner, (struct sim_range){file, c, c});
+            sim_model_lapse(model, owner, (struct sim_range){file, c, c}, SIM_LAPSE_REGAINED);
     }
     sim_model_locked(model, owner, waiter->range, waiter->exclusive, waiter->state, 0);
     for (unsigned c = waiter->range.first; c <= waiter->range.last; c++) {
@@ -168,7 +187,8 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
     for (uint8_t c = waiter.range.first; c <= waiter.range.last; c++) {
         if (!sim_model_is_wanted(world, waiter.owner, waiter.range) &&
             waiter.had[c] < (waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
-            sim_model_lapse(model, waiter.owner, (struct sim_range){waiter.range.file, c, c});
+            sim_model_lapse(model, waiter.owner, (struct sim_range){waiter.range.file, c, c},
+                            SIM_LAPSE_UNWANTED);
     }
     remember_granted(world, &waiter);
 }
@@ -239,7 +259,7 @@ static void compare_cells(struct sim_world *world, const struct sim_seen *now)
                                         "owner %u, file %u, cell %u: core %u, model %u", o, f, c,
                                         theirs, ours);
                 model->held.mode[f][c][o] = theirs;
-                model->shaky.mode[f][c][o] = SIM_EXCLUSIVE;
+                model->shaky.mode[f][c][o] = SIM_LAPSE_TAKEN;
                 model->fresh[f][c][o] = 0;
                 sim_world_fault(world, SIM_FAULT_LAPSED);
             }
@@ -433,6 +453,10 @@ static void check_refused(struct sim_world *world, const struct sim_seen *now)
         for (unsigned c = range.first; c <= range.last; c++) {
             if (!granted->kept[c]) /* what is left was got before the notice */
                 model->kept.mode[range.file][c][o] = SIM_FREE;
+            if (granted->unclaimed[c] && model->claimed[range.file][c][o] != 0) {
+                model->reclaimed_by[range.file][c][o] = model->claimed[range.file][c][o];
+                model->claimed[range.file][c][o] = 0;
+            }
             if (now->grace && model->seen.grace && granted->unclaimed[c] &&
                 now->unreclaimed.mode[range.file][c][o] == SIM_FREE)
                 sim_world_violation(world, "a refused grant is no reclaim",
@@ -454,6 +478,86 @@ static void count_anew(struct sim_model *model)
         model->waiters[i].seq = 0;
 }
 
+/* A start begins with what is recorded, and so does SM_SIMU_CRASH; a commit that fails takes the
+ * reclaims back that it was to record. */
+static void follow_claims(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    uint64_t durable = hf_core_durable(world->server.core);
+
+    if (model->causes.restarted) {
+        memset(model->claimed, 0, sizeof(model->claimed));
+        memset(model->reclaimed_by, 0, sizeof(model->reclaimed_by));
+        memset(&model->loaded, 0, sizeof(model->loaded));
+        if (now->grace)
+            model->loaded = now->held;
+    }
+    if (!model->causes.rolled_back)
+        return;
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                if (model->claimed[f][c][o] > durable + 1)
+                    model->claimed[f][c][o] = 0;
+                if (model->claimed[f][c][o] == 0 && now->unreclaimed.mode[f][c][o] == SIM_FREE &&
+                    model->reclaimed_by[f][c][o] <= durable + 1)
+                    model->claimed[f][c][o] = model->reclaimed_by[f][c][o];
+                if (now->grace && model->claimed[f][c][o] == 0 &&
+                    world->server.disk.mode[f][c][o] != SIM_FREE) /* went before SM_SIMU_CRASH */
+                    model->loaded.mode[f][c][o] = now->held.mode[f][c][o];
+            }
+        }
+    }
+}
+
+/* Which locks wait to be reclaimed, the other checks take from the core's view. It follows from
+ * what was recorded at the start, and what was granted since. */
+static void check_unreclaimed(struct sim_world *world, const struct sim_seen *now)
+{
+    const struct sim_model *model = &world->model;
+
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                bool ours = model->loaded.mode[f][c][o] != SIM_FREE && model->claimed[f][c][o] == 0;
+                bool theirs = now->unreclaimed.mode[f][c][o] != SIM_FREE;
+
+                if (now->held.mode[f][c][o] != SIM_FREE && ours != theirs)
+                    sim_world_violation(world, "what was reclaimed is known",
+                                        "owner %u, file %u, cell %u: core %d, model %d", o, f, c,
+                                        theirs, ours);
+            }
+        }
+    }
+}
+
+/* What is being released is so for a cause, and goes: it is not forgotten half way. */
+static void check_releasing(struct sim_world *world, const struct sim_seen *now)
+{
+    const struct sim_model *model = &world->model;
+
+    if (model->causes.restarted || model->causes.rolled_back)
+        return;
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                bool before = model->seen.releasing.mode[f][c][o] != SIM_FREE;
+                bool goes = now->releasing.mode[f][c][o] != SIM_FREE;
+                unsigned h = o / SIM_PROCS;
+
+                if (goes && !before && !model->gone[h] &&
+                    !(now->unreclaimed.mode[f][c][o] != SIM_FREE && time_is_over(world, h)))
+                    sim_world_violation(world, "nothing is released without a cause",
+                                        "owner %u, file %u, cell %u", o, f, c);
+                if (before && !goes && now->held.mode[f][c][o] != SIM_FREE &&
+                    model->kept.mode[f][c][o] == SIM_FREE)
+                    sim_world_violation(world, "a release is finished",
+                                        "owner %u, file %u, cell %u stays", o, f, c);
+            }
+        }
+    }
+}
+
 void sim_model_reconcile(struct sim_world *world)
 {
     struct sim_model *model = &world->model;
@@ -470,8 +574,11 @@ void sim_model_reconcile(struct sim_world *world)
         compare_waiters(world, now);
         compare_cells(world, now);
     }
+    follow_claims(world, now);
     check_kept(world, now);
     check_refused(world, now);
+    check_unreclaimed(world, now);
+    check_releasing(world, now);
     sim_cycles_note(model);
     if (!model->causes.rolled_back && world->now_ms > model->redo_until_ms)
         sim_cycles_check(world);

@@ -101,6 +101,7 @@ static void begin_commit(struct sim_world *world)
     server->committing = hf_core_take_batch(server->core);
     if (!server->committing)
         return;
+    server->committing_since = world->stats.events;
     server->writing = sim_pages_may_write(world, server->committing);
     if (server->writing) { /* at the end of the turn, after all that happens at this moment */
         server->commit_result = 0;
@@ -514,6 +515,23 @@ static void forget_waits(struct sim_model *model)
     model->n_granted = 0;
 }
 
+/* A lock of the life that the host's latest LOCK told of is on the disk, and so is that life. */
+static bool has_recorded_life(const struct sim_world *world, unsigned host)
+{
+    const struct sim_model *model = &world->model;
+
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
+                if (world->server.disk.mode[f][c][o] != SIM_FREE &&
+                    model->life[f][c][o] == model->told[host])
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
 void sim_server_crash(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -534,6 +552,10 @@ void sim_server_crash(struct sim_world *world)
                             (long long)world->heap.live);
     memset(server->cache, 0, sizeof(server->cache));
     memset(server->calls, 0, sizeof(server->calls));
+    for (unsigned h = 0; h < SIM_HOSTS; h++) {
+        world->model.doubtful[h] |= world->model.notice[h].pending;
+        world->model.told_unsure[h] |= !has_recorded_life(world, h);
+    }
     memset(world->model.notice, 0, sizeof(world->model.notice));
     forget_waits(&world->model);
     memset(world->model.releasing, 0, sizeof(world->model.releasing));
@@ -560,7 +582,7 @@ static void note_lost(struct sim_world *world, const struct sim_oracle *before)
                     continue;
                 server->lost.mode[f][c][o] = had;
                 if (sim_oracle_conflict(&server->disk, o, cell, had == SIM_EXCLUSIVE) >= 0)
-                    sim_model_lapse(&world->model, o, cell);
+                    sim_model_lapse(&world->model, o, cell, SIM_LAPSE_CONFLICTS);
             }
         }
     }

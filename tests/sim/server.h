@@ -68,6 +68,7 @@ struct sim_server {
     uint64_t next_cookie;
 
     const struct hf_batch *committing; /* belongs to the core; NULL: none */
+    uint64_t committing_since;         /* the number of the event in which it was taken */
     bool writing;                      /* ... which is written only, and flushed later */
     int commit_result;
     bool commit_twice; /* its outcome is in doubt, so it will be sent again */

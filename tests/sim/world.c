@@ -94,7 +94,7 @@ void sim_world_callback_taken(struct sim_world *world, unsigned p, const struct 
         !sim_model_is_granting(&world->model, owner, call->range) ||
         is_from_before(process, call) ||
         is_for_an_old_request(process, world->model.asked_op[sim_owner(call->host, p)], call))
-        sim_model_lapse(&world->model, owner, call->range);
+        sim_model_lapse(&world->model, owner, call->range, SIM_LAPSE_OLD_CALLBACK);
 }
 
 static void begin(struct sim_world *world)

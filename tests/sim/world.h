@@ -94,7 +94,6 @@ enum sim_fault {
  * name, what is excused, of what (a field of sim_stats), the ceiling in parts of 10,000
  */
 #define SIM_EXCUSES(X)                                                                \
-    X(BELIEF_LAPSED, "beliefs whose grant had lapsed", beliefs, 900)                  \
     X(SLEEPS_AT_LIMIT, "waiters that sleep near a limit", waiters_seen, 10)           \
     X(SLEEPS_IN_SLICES, "waiters that sleep until the next slice", waiters_seen, 40)  \
     X(NO_ROOM, "refusals that one lock more would not explain", requests, 5)          \
@@ -103,7 +102,8 @@ enum sim_fault {
     X(CANCEL_EITHER, "CANCELs of a part that may be granted or denied", requests, 2)  \
     X(RECLAIM_EITHER, "reclaims checked by client, granted or denied", requests, 100) \
     X(SILENT_EARLY, "hosts thought silent before the last try", requests, 1)          \
-    X(LATE_GRANT, "grants of an earlier server that came too late", requests, 2)
+    X(LATE_GRANT, "grants of an earlier server that came too late", requests, 2)      \
+    X(FREE_ALL_DOUBTFUL, "FREE_ALLs after a notice that was never verified", requests, 2)
 
 enum sim_excuse {
 #define X(name, text, of, ceiling) SIM_EXCUSE_##name,
@@ -122,6 +122,7 @@ struct sim_stats {
     uint64_t beliefs;      /* cells that a client believed to hold, looked at after each event */
     uint64_t waiters_seen; /* that could be asked why they sleep, after each event */
     uint64_t excuses[SIM_EXCUSE_KINDS];
+    uint64_t lapsed[SIM_LAPSE_KINDS]; /* of the beliefs */
     uint64_t faults[SIM_FAULT_KINDS];
 };
 
