@@ -28,7 +28,8 @@ struct match {
     struct sim_rng rng;
     unsigned layout;
     unsigned tickets;
-    struct sim_oracle held; /* what both ought to hold */
+    struct sim_oracle held;        /* what both ought to hold; once they have parted, the core */
+    struct sim_oracle kernel_held; /* ... and the kernel */
     struct wait waits[OWNERS];
     bool parted; /* the two are in different states, for a reason */
     bool failed;
@@ -57,9 +58,14 @@ static void check(struct match *m, bool good, const char *what)
     m->failed = true;
 }
 
-static void part(struct match *m, uint64_t *counter)
+/* They hold different things from now on. Each of the two is still compared with what it ought to
+ * hold, at the end. */
+static void part(struct match *m, uint64_t *counter, struct sim_oracle kernel,
+                 struct sim_oracle core)
 {
     m->parted = true;
+    m->kernel_held = kernel;
+    m->held = core;
     ++*counter;
 }
 
@@ -281,12 +287,14 @@ static void compare_waiting(struct match *m)
         return;
     if (kernel != core) {
         note(m, "  now wait: kernel %x, core %x\n", kernel, core);
-        part(m, &m->figures->parted_by_order);
+        part(m, &m->figures->parted_by_order, held_when(m, kernel, THE_KERNEL),
+             held_when(m, core, THE_CORE));
         return;
     }
     if (differ(m, core)) {
         note(m, "  the kernel weakens what an owner held, the core does not\n");
-        part(m, &m->figures->parted_by_grant);
+        part(m, &m->figures->parted_by_grant, held_when(m, kernel, THE_KERNEL),
+             held_when(m, core, THE_CORE));
         return;
     }
     m->held = held_when(m, core, THE_CORE);
@@ -309,7 +317,59 @@ static const char *name_of(enum hf_stat stat)
     return names[stat];
 }
 
-/* NLM-03 and NLM-06 for a request that waits; returns what both did, or parts them. */
+/* The request takes away from what its owner holds: then the kernel may have granted another one
+ * because of it, and cannot go back. */
+static bool weakens(const struct match *m, unsigned owner, const struct wait *request)
+{
+    for (unsigned c = request->range.first; c <= request->range.last; c++) {
+        if (!request->exclusive && m->held.mode[0][c][owner] == SIM_EXCLUSIVE)
+            return true;
+    }
+    return false;
+}
+
+/* The kernel has granted what waits for its turn with us: both owners take their request back, and
+ * the sequence goes on with the two in one state. */
+static void take_back_turn(struct match *m, unsigned owner, const struct wait *request)
+{
+    static const short types[] = {F_UNLCK, F_RDLCK, F_WRLCK};
+
+    for (uint8_t c = request->range.first; c <= request->range.last; c++) {
+        struct flock before =
+            flock_of(m, (struct sim_range){0, c, c}, types[m->held.mode[0][c][owner]]);
+
+        kernel_ask(m->kernel, owner, F_SETLK, &before);
+        check(m, kernel_result(m->kernel, owner) == 0, "the kernel did not take it back");
+    }
+    check(m, ask_core(m, hf_core_cancel, owner, request, false).stat == HF_STAT_GRANTED,
+          "the core did not cancel");
+    note(m, "  %u takes it back\n", owner);
+    m->figures->turns++;
+}
+
+static void grant_in_turn(struct match *m, unsigned owner, const struct wait *request)
+{
+    struct sim_oracle kernel = m->held;
+
+    if (!weakens(m, owner, request)) {
+        take_back_turn(m, owner, request);
+        return;
+    }
+    grant(&kernel, owner, request, THE_KERNEL);
+    part(m, &m->figures->parted_by_turn, kernel, m->held);
+}
+
+/* The kernel lets a request wait that closes a cycle: it is interrupted. */
+static void take_back_deadlock(struct match *m, unsigned owner)
+{
+    kernel_interrupt(m->kernel, owner);
+    check(m, kernel_result(m->kernel, owner) == EINTR, "the kernel was not interrupted");
+    note(m, "  %u is interrupted\n", owner);
+    m->figures->missed++;
+}
+
+/* NLM-03 and NLM-06 for a request that waits; returns what both did, or parts them. A request that
+ * was taken back counts as denied. */
 static enum hf_stat judge_blocking(struct match *m, unsigned owner, const struct wait *request,
                                    enum hf_stat kernel, enum hf_stat core)
 {
@@ -321,7 +381,8 @@ static enum hf_stat judge_blocking(struct match *m, unsigned owner, const struct
         check(m, kernel == HF_STAT_GRANTED, "the kernel ought to grant");
         if (core == HF_STAT_BLOCKED && turn != 0) {
             check(m, !reaches(m, turn, owner), "waiting for its turn, it waits for itself");
-            part(m, &m->figures->parted_by_turn);
+            grant_in_turn(m, owner, request);
+            return HF_STAT_DENIED;
         } else {
             check(m, core == HF_STAT_GRANTED, "the core ought to grant");
         }
@@ -330,7 +391,7 @@ static enum hf_stat judge_blocking(struct match *m, unsigned owner, const struct
     if (reaches(m, in_the_way, owner)) {
         check(m, core == HF_STAT_DEADLCK, "the core ought to see a deadlock");
         if (kernel == HF_STAT_BLOCKED && kernel_may_miss(m, in_the_way))
-            part(m, &m->figures->parted_by_deadlock);
+            take_back_deadlock(m, owner);
         else
             check(m, kernel == HF_STAT_DEADLCK, "the kernel ought to see a deadlock");
         return HF_STAT_DEADLCK;
@@ -489,7 +550,7 @@ static void step(struct match *m)
         test(m, owner, request);
 }
 
-/* Every cell, as an owner sees it that holds nothing. */
+/* Every cell, as an owner sees it that holds nothing; each against what it ought to hold itself. */
 static void compare_cells(struct match *m)
 {
     for (uint8_t c = 0; c < SIM_CELLS; c++) {
@@ -497,10 +558,12 @@ static void compare_cells(struct match *m)
             struct wait cell = {.exclusive = exclusive, .range = {0, c, c}};
             struct flock l = flock_of(m, cell.range, 0);
             bool locked = holders(&m->held, OWNERS, cell.range, exclusive) != 0;
+            bool in_kernel =
+                holders(m->parted ? &m->kernel_held : &m->held, OWNERS, cell.range, exclusive) != 0;
 
             check(m,
                   kernel_is_locked(m->kernel, exclusive ? F_WRLCK : F_RDLCK, l.l_start, l.l_len) ==
-                      locked,
+                      in_kernel,
                   "the kernel holds something else");
             check(m,
                   (ask_core(m, hf_core_test, OWNERS, &cell, false).stat == HF_STAT_DENIED) ==
@@ -536,7 +599,7 @@ bool sequence_run(struct kernel *kernel, uint64_t seed, bool with_keeper, struct
     note(&m, "seed %" PRIu64 ", layout %u\n", seed, m.layout);
     for (unsigned i = 0; i < steps && !m.failed && !m.parted; i++)
         step(&m);
-    if (!m.failed && !m.parted)
+    if (!m.failed)
         compare_cells(&m);
     clean_up(&m);
     figures->sequences++;

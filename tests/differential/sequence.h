@@ -15,7 +15,10 @@
  *   - deadlock: we look at all locks in the way of a request, the kernel at one of them; so it may
  *     not see a cycle that is there.
  *
- * From there on the two are in different states, and the sequence ends.
+ * After a difference by turn or deadlock the request is taken back on both sides, and the sequence
+ * goes on; not if the kernel, having granted a weaker mode, may have let others pass. In the other
+ * cases the two are in different states, and the sequence ends. Even then each of the two is
+ * compared, cell by cell, with what it ought to hold itself.
  */
 #ifndef HF_DIFFERENTIAL_SEQUENCE_H
 #define HF_DIFFERENTIAL_SEQUENCE_H
@@ -27,7 +30,8 @@
 struct figures {
     uint64_t sequences, operations, locks, tests, denied, waited, granted_later, interrupted;
     uint64_t deadlocks;
-    uint64_t parted_by_turn, parted_by_order, parted_by_deadlock, parted_by_grant;
+    uint64_t turns, missed; /* requests that only one of the two granted, or saw a cycle in */
+    uint64_t parted_by_turn, parted_by_order, parted_by_grant;
 };
 
 /* False: they differ, and *why says how, with the whole sequence. Owned by this function. */
