@@ -213,6 +213,22 @@ static void a_lease_that_is_renewed_keeps_them(void **state)
     assert_int_equal(count_calls("drop"), 1);
 }
 
+/* A renewal of before, which arrives after a longer one, takes nothing away. */
+static void a_renewal_that_was_overtaken_changes_nothing(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    start();
+    take();
+    before = in(SOON_MS);
+    hf_addresses_renew(addresses, before);
+    TURN_UNTIL(hf_clock_boot_ms() > before + 2 * SOON_MS);
+    turn_a_while();
+    assert_int_equal(seen.down, 1);
+    assert_int_equal(count_calls("drop"), 1);
+}
+
 static void a_lease_that_is_over_takes_nothing(void **state)
 {
     (void)state;
@@ -352,6 +368,7 @@ static void a_hook_that_hangs_in_drop_is_reported(void **state)
 {
     (void)state;
     config.drop_ms = 200;
+    config.take_ms = FAR_MS; /* each verb has its own time */
     write_hook("[ $1 = take ] || exec sleep 1000");
     start();
     assert_int_equal(seen.error, HF_ETIMEDOUT);
@@ -864,6 +881,7 @@ int main(void)
         TEST(the_hook_is_called_as_documented),
         TEST(a_lease_that_runs_out_drops_them),
         TEST(a_lease_that_is_renewed_keeps_them),
+        TEST(a_renewal_that_was_overtaken_changes_nothing),
         TEST(a_lease_that_is_over_takes_nothing),
         TEST(a_take_overrides_a_drop_that_it_crosses),
         TEST(a_hook_that_fails),

@@ -423,6 +423,49 @@ static void start_again(struct world *w)
     flush(w);
 }
 
+/* COH-14: of what is recorded the kernel is asked for as many ranges as it may hold, and the rest
+ * is counted: the limit may have been lowered meanwhile. */
+static void a_restart_asks_for_no_more_ranges_than_the_limit(void **state)
+{
+    struct world *w = *state;
+
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(LOCKED(w, .off = 10 * i, .len = 1), GRANTED);
+    world_crash(w);
+    w->config.claim_ranges = 3;
+    start_again(w);
+    assert_int_equal(kernel.n, 3);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(kernel.ops[i].kind, HF_CLAIM_RAISE);
+    assert_int_equal(hf_core_counters(w->core)->claims_refused[HF_CLAIM_UNMIRRORED], 1);
+    answer(w);
+    flush(w);
+    assert_true(hf_core_claims_ready(w->core));
+}
+
+/* COH-11: the keeper has no place for another wait: it is asked again after a while. */
+static void a_wait_without_a_place_is_tried_again(void **state)
+{
+    struct world *w = *state;
+
+    kernel.outcome = HF_CLAIM_HELD;
+    assert_int_equal(LOCKED(w, .len = 10, .block = true), BLOCKED);
+    assert_int_equal(kernel.ops[0].kind, HF_CLAIM_WAIT);
+    say(w, 0, HF_CLAIM_LATER);
+    kernel.n = 0;
+    flush(w);
+    assert_int_equal(kernel.n, 0);
+    assert_true(hf_core_deadline(w->core) <=
+                w->now.mono_ms + 2000); /* nothing else would wake it */
+    world_later(w, 2000);
+    flush(w);
+    assert_int_equal(kernel.n, 1);
+    assert_int_equal(kernel.ops[0].kind, HF_CLAIM_WAIT);
+    say(w, 0, HF_CLAIM_DONE);
+    world_step(w);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
+}
+
 /* COH-14: the range that the kernel cannot hold is left alone, and every other one is claimed. */
 static void what_cannot_be_mirrored_is_a_range(void **state)
 {
@@ -473,6 +516,25 @@ static void a_file_with_an_unmirrored_range_is_still_claimed(void **state)
     settle(w);
     /* A weaker mode may be possible. */
     assert_int_not_equal(ASK(w, hf_core_lock, .len = 10, .shared = true).claim, 0);
+}
+
+/* COH-14: what goes at the end of a range leaves one, and the kernel is told of it also at the
+ * limit. */
+static void an_unlock_at_the_end_of_a_range_makes_none_more(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.claim_ranges = 2;
+    start_again(w);
+    assert_int_equal(LOCKED(w, .off = 0, .len = 10), GRANTED);
+    assert_int_equal(LOCKED(w, .off = 20, .len = 10), GRANTED);
+    UNLOCK(w, .off = 5, .len = 5);
+    flush(w);
+    assert_int_equal(kernel.n, 1); /* the file has two ranges as before: the kernel lets go */
+    assert_int_equal(kernel.ops[0].kind, HF_CLAIM_SET);
+    assert_int_equal(kernel.ops[0].first, 5);
+    assert_int_equal(kernel.ops[0].last, 9);
 }
 
 /* COH-14: nor can an UNLOCK make more ranges than that. The kernel holds a little more instead. */
@@ -803,6 +865,9 @@ int main(void)
         COHERENT(grace_waits_for_the_keeper),
         COHERENT(what_cannot_be_mirrored_is_refused_or_counted),
         COHERENT(ranges_of_a_file_are_limited),
+        COHERENT(a_restart_asks_for_no_more_ranges_than_the_limit),
+        COHERENT(a_wait_without_a_place_is_tried_again),
+        COHERENT(an_unlock_at_the_end_of_a_range_makes_none_more),
         COHERENT(what_cannot_be_mirrored_is_a_range),
         COHERENT(a_file_with_an_unmirrored_range_is_still_claimed),
         COHERENT(an_unlock_makes_no_more_ranges_than_the_limit),
