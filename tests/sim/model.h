@@ -61,7 +61,7 @@ enum { SIM_BEGINS = 1, SIM_ENDS = 2 };
     X(CONFLICTS, "a record that was lost stands in its way", 2)              \
     X(HOST_GONE, "its host freed all, or a notice of its restart came", 250) \
     X(VERIFIED, "a notice of its host's restart was verified", 60)           \
-    X(OPERATOR, "the operator released it", 90)                              \
+    X(OPERATOR, "the operator released it", 160)                             \
     X(OTHER_EPOCH, "its grant was of an earlier server", 10)                 \
     X(OLD_CALLBACK, "a callback that was meant for an old request", 15)      \
     X(REGAINED, "lost and granted again in one event", 2)                    \

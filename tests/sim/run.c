@@ -193,9 +193,9 @@ const uint64_t sim_known_seeds[] = {
     70159326, 126029, /* the simulator: locks that owners lose in the event that grants others */
     92019989, /* the answer to a notice waited for a decision, and its batch failed meanwhile */
     92022162, /* the simulator: a part that was split off counts for a later life */
-    958,              /* a lock that comes back after SM_SIMU_CRASH counts as reclaimed */
-    13031,            /* the simulator: a FREE_ALL after a notice that was never verified */
-    14696,            /* the simulator: a state that was told before another one was believed */
+    958,      /* a lock that comes back after SM_SIMU_CRASH counts as reclaimed */
+    13031,    /* the simulator: a FREE_ALL after a notice that was never verified */
+    14696,    /* the simulator: a state that was told before another one was believed */
     496, 10436, 5096, /* the simulator: refused grants, reclaims and limits */
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
