@@ -103,6 +103,7 @@ enum sim_fault {
     X(RECLAIM_EITHER, "reclaims checked by client, granted or denied", requests, 100) \
     X(SILENT_EARLY, "hosts thought silent before the last try", requests, 1)          \
     X(LATE_GRANT, "grants of an earlier server that came too late", requests, 2)      \
+    X(CLAIM_UNDONE, "reclaims that a failed commit took back, or not", requests, 2)   \
     X(FREE_ALL_DOUBTFUL, "FREE_ALLs after a notice that was never verified", requests, 2)
 
 enum sim_excuse {
