@@ -47,6 +47,9 @@ COLUMNS = {
         ("living told after", nested("told_s"), seconds), ("dead tried once", nested("tried_s"), seconds),
         ("memory at most", nested("peak_bytes"), size), ("processor time", nested("restart_cpu_s"), seconds),
         LOOKER[1], LOOKER[2]),
+    "continued": (
+        ("recovery.notify", nested("mode"), str), ("clients", nested("clients"), count), ("locks", nested("locks"), count),
+        ("loaded in", nested("load_s"), seconds), ("first new lock after kill -9", nested("first_lock_s"), seconds), *LOOKER),
 }
 
 

@@ -474,8 +474,12 @@ static void count_anew(struct sim_model *model)
                 model->fresh[f][c][o] = model->held.mode[f][c][o] != SIM_FREE;
         }
     }
-    for (unsigned i = 0; i < model->n_waiters; i++)
-        model->waiters[i].seq = 0;
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        struct sim_waiter *w = &model->waiters[i];
+
+        w->seq = 0;
+        w->may_pass |= w->passes; /* as recorded: its grant may have been lost since (seed 1356) */
+    }
 }
 
 /* A start begins with what is recorded, and so does SM_SIMU_CRASH; a commit that fails takes the
