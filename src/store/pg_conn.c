@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "store/backend.h"
 
@@ -152,6 +153,18 @@ const char *hf_store_dsn_obstacle(const char *dsn)
     return NULL;
 }
 
+/* Sessions of one node of one service have names that end alike (pg_lease.c). */
+static void add_node(struct hf_pg *pg, const struct hf_store_config *config)
+{
+    static const struct hf_hash_key KEY = {0};
+    size_t len = strlen(pg->name);
+    char both[HF_STORE_SERVICE_MAX + HF_STORE_NODE_MAX];
+
+    hf_format(both, sizeof(both), "%s/%s", pg->schema, config->cluster->node);
+    hf_format(pg->name + len, sizeof(pg->name) - len, "-%08x",
+              (unsigned)hf_siphash(&KEY, both, strlen(both)));
+}
+
 int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_config *config)
 {
     const char *dsn = config->dsn ? config->dsn : "";
@@ -171,6 +184,8 @@ int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_c
     if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
         return hf_store_fail(store, HF_EIO, "the kernel gives no random number");
     hf_format(pg->name, sizeof(pg->name), "holdfastd-%016" PRIx64, nonce);
+    if (config->cluster)
+        add_node(pg, config);
     pg->dsn = hf_malloc(store->alloc, strlen(dsn) + 1);
     if (!pg->dsn)
         return hf_store_fail(store, HF_ENOMEM, "out of memory");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -18,6 +19,8 @@
 enum {
     LOOK_MS = 2000, /* the pause between two looks of the owner at the other nodes */
     NUMBER_MAX = 24,
+    NODE_DIGITS = 8,    /* that a session's name ends with */
+    NAMESAKE_MS = 1500, /* after which a session that was busy is so again, or has ended */
 };
 
 /* Writes a number that is unsigned here and bigint there, bit for bit. */
@@ -135,10 +138,53 @@ static int claim(struct hf_pg *pg, const struct hf_store_export *export)
     return ours ? 0 : fail_foreign(pg, export->name);
 }
 
+/* Whether a session of another process with our node's name was busy within the last second: the
+ * owner and standbys are, several times. */
+static int see_namesake(struct hf_pg_session *session, bool *seen)
+{
+    struct hf_pg *pg = &session->pg;
+    const char *const params[] = {pg->name + strlen(pg->name) - NODE_DIGITS, pg->name};
+    PGresult *result;
+    int rv = hf_pg_exec_row(pg,
+                            "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name LIKE"
+                            " 'holdfastd-%-' || $1 AND application_name <> $2 AND"
+                            " query_start > clock_timestamp() - interval '1 second'",
+                            2, params, "cannot look for other nodes", &result);
+
+    if (rv < 0)
+        return rv;
+    *seen = PQgetvalue(result, 0, 0)[0] == 't';
+    PQclear(result);
+    return 0;
+}
+
+/*
+ * Two nodes of one name would be one row: no operator could see that there is no standby. The
+ * session of a process that has just ended may still be listed; it does nothing any more.
+ */
+static int refuse_namesake(struct hf_pg_session *session)
+{
+    bool seen = false;
+    int rv = see_namesake(session, &seen);
+
+    if (rv == 0 && seen) {
+        usleep(NAMESAKE_MS * 1000);
+        rv = see_namesake(session, &seen);
+    }
+    if (rv < 0 || !seen)
+        return rv;
+    return hf_store_fail(session->pg.store, HF_EBUSY,
+                         "another node of this service is called \"%s\" and runs; give each node "
+                         "its own name (cluster.node; without it, the host's name)",
+                         session->cluster->node);
+}
+
 int hf_pg_lease_join(struct hf_pg_session *session)
 {
-    int rv = check_replication(session);
+    int rv = refuse_namesake(session);
 
+    if (rv == 0)
+        rv = check_replication(session);
     if (rv == 0)
         rv = make_common(&session->pg);
     for (unsigned i = 0; i < session->cluster->n_exports && rv == 0; i++)

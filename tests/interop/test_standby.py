@@ -493,6 +493,34 @@ def a_database_that_forgot_raises_the_alarm():
 
 
 @tap.test
+def two_nodes_of_one_name_are_refused():
+    """ADM-10: given a node that serves, and one that stands by, then a second process with the name of either does not start and says
+    why; one of another service may have the name; and a node that was killed starts again at once."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        alpha, beta = (cluster.node(name, database.dsn, "cluster.service=files") for name in ("alpha", "beta"))
+        cluster.wait_for_owner([alpha, beta])
+
+        def start(name, service):
+            box = cluster.box(f"{name}-{service}-2", cluster.next_address())
+            return daemon.Daemon(*PLAIN, "cluster.mode=standby", f"cluster.service={service}", f"cluster.node={name}",
+                                 "store.backend=postgres", f"store.dsn={database.dsn}", under=box.inside).start(wait=False)
+
+        for name in ("alpha", "beta"):
+            second = start(name, "files")
+            assert second.wait() == 1
+            assert f'another node of this service is called \\"{name}\\" and runs' in second.log(), second.log()
+        other = start("alpha", "other")
+        other.wait_for_log("standing by")
+        other.stop()
+        standby = alpha if cluster.wait_for_owner([alpha, beta]) is beta else beta
+        standby.kill()
+        standby.start()
+        for node in (alpha, beta):
+            node.stop()
+
+
+@tap.test
 def an_export_belongs_to_one_service():
     """HA-09: given two services in one database, when a client locks, tests or shares a file of the one at the other, in any
     version, then it is refused, counted and logged; and a third that claims the same export does not start."""
