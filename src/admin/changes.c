@@ -10,9 +10,10 @@
 #include "base/error.h"
 #include "base/hex.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "base/text.h"
 
-enum { HOLD_MAX_S = 3600 };
+enum { HOLD_MAX_S = 3600, NAME_SHOWN = 64 };
 
 enum { WAITERS_AT_ONCE = 64, GRANTED_MAX = 1000 };
 
@@ -124,6 +125,63 @@ static enum MHD_Result delete_by_id(struct request *request, const char *change,
 enum MHD_Result hf_admin_on_delete_client(struct request *request)
 {
     return delete_by_id(request, "release client", hf_core_release_client);
+}
+
+/* When the client died, in milliseconds, by the body; 0: not said. False: not understood. */
+static bool died_of_body(const struct request *request, int64_t *out)
+{
+    struct hf_bytes body = hf_buf_view(&request->body);
+    const char *text;
+    json_t *json;
+    bool ok;
+
+    *out = 0;
+    if (body.len == 0)
+        return true;
+    json = json_loadb((const char *)body.data, body.len, JSON_REJECT_DUPLICATES, NULL);
+    text = json_string_value(json_object_get(json, "since"));
+    ok = json_object_size(json) == 1 && text && hf_admin_parse_time(text, out);
+    json_decref(json);
+    return ok;
+}
+
+/*
+ * The log and the history name the client, whose id says nothing to a reader. A client that was
+ * heard from since it died is up again: a declaration that comes late, or twice, takes nothing from
+ * its new life.
+ */
+enum MHD_Result hf_admin_on_client_dead(struct request *request)
+{
+    struct hf_service *service = request->admin->config.service;
+    uint64_t mark = hf_core_view_grant_mark(service->core);
+    struct hf_view_client client;
+    struct hf_ticket wait;
+    char addr[HF_ADDR_TEXT_MAX];
+    char name[4 * NAME_SHOWN + 1];
+    int64_t died_ms;
+    uint64_t id;
+
+    if (!died_of_body(request, &died_ms))
+        return hf_admin_reply_problem(request, MHD_HTTP_BAD_REQUEST,
+                                      "The body is empty, or {\"since\": \"TIME\"} in UTC, as "
+                                      "2026-11-18T03:12:00Z.");
+    if (!hf_admin_parse_id(request->argument, &id) ||
+        hf_core_view_client(service->core, id, &client) < 0 ||
+        client.record.protocol != HF_PROTOCOL_NLM)
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+    if (died_ms != 0 && client.last_seen_ms >= died_ms + 1000) /* the time has seconds only */
+        return hf_admin_reply_problem(request, MHD_HTTP_CONFLICT,
+                                      "The client was heard from since then, so it runs again: "
+                                      "nothing was released.");
+    (void)hf_path_quote(hf_bytes(client.record.name.data, client.record.name.len < NAME_SHOWN
+                                                              ? client.record.name.len
+                                                              : NAME_SHOWN),
+                        name, sizeof(name));
+    hf_format(request->argument, sizeof(request->argument), "%.80s (%s)", name,
+              hf_addr_format(&client.record.addrs[0], addr));
+    return hf_admin_reply_release(
+        request, "declare client dead", mark,
+        hf_core_client_dead(service->core, hf_service_now(service), id, &wait), wait);
 }
 
 enum MHD_Result hf_admin_on_delete_lock(struct request *request)

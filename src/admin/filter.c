@@ -59,7 +59,8 @@ static bool owner_has(const char *text, int32_t svid, struct hf_bytes oh)
     char shown[16];
 
     hf_format(shown, sizeof(shown), "%d", svid);
-    return strcmp(shown, text) == 0 || contains(oh, text) || hex_contains(oh, text);
+    return strcmp(shown, text) == 0 || contains(oh, text) ||
+           (!hf_bytes_is_text(oh) && hex_contains(oh, text));
 }
 
 bool hf_filter_search(const struct filter *filter, const struct filter_fields *fields)

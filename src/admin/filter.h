@@ -1,8 +1,9 @@
 /*
  * Selects rows of a list. A client is named by its id, or by any part of its name or address; a
  * file by any part of its handle in hex or of its path; an export by its name; an owner by its
- * svid, or by any part of its handle, in hex or as text. Letters match without regard to case. A
- * search finds a row by any of these. A path, on the other hand, is one file's, and must be equal.
+ * svid, or by any part of its handle: as text if it is text, else in hex. Letters match without
+ * regard to case. A search finds a row by any of these. A path, on the other hand, is one file's,
+ * and must be equal.
  */
 #ifndef HF_ADMIN_FILTER_H
 #define HF_ADMIN_FILTER_H

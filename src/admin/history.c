@@ -77,7 +77,7 @@ static const char *value_of(const struct request *request, const char *key)
 }
 
 /* Parses a moment in UTC, as our own answers have it, with or without a fraction of a second. */
-static bool parse_time(const char *text, int64_t *out)
+bool hf_admin_parse_time(const char *text, int64_t *out)
 {
     struct tm tm = {0};
     const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
@@ -115,8 +115,8 @@ static const char *read_query(const struct request *request, struct hf_history_q
         return "client is a name or an address.";
     if (file && !copy_quoted(file, query->file, sizeof(query->file)))
         return "file is a path or a file handle in hexadecimal.";
-    if ((since && !parse_time(since, &query->since_ms)) ||
-        (until && !parse_time(until, &query->until_ms)))
+    if ((since && !hf_admin_parse_time(since, &query->since_ms)) ||
+        (until && !hf_admin_parse_time(until, &query->until_ms)))
         return "since and until are times in UTC, as 2026-11-18T03:12:00Z.";
     if (limit &&
         (!hf_admin_parse_id(limit, &wanted) || wanted == 0 || wanted > HF_HISTORY_ROWS_MAX))

@@ -154,6 +154,8 @@ json_t *hf_admin_granted_since(const struct request *request, uint64_t mark, siz
 
 /* history.c */
 void history_free(struct asked *asked);
+/* A time in UTC, as 2026-11-18T03:12:00Z, into milliseconds. */
+bool hf_admin_parse_time(const char *text, int64_t *out);
 
 /* by_path.c */
 void hf_admin_by_path_free(struct by_path *by_path);
@@ -188,6 +190,7 @@ enum MHD_Result hf_admin_on_healthz(struct request *request);
 enum MHD_Result hf_admin_on_readyz(struct request *request);
 enum MHD_Result hf_admin_on_metrics(struct request *request);
 enum MHD_Result hf_admin_on_delete_client(struct request *request);
+enum MHD_Result hf_admin_on_client_dead(struct request *request);
 enum MHD_Result hf_admin_on_delete_lock(struct request *request);
 enum MHD_Result hf_admin_on_delete_file(struct request *request);
 enum MHD_Result hf_admin_on_delete_path(struct request *request);

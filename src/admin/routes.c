@@ -31,6 +31,7 @@ static const struct entry ROUTES[] = {
     {"GET", "/api/v1/clients/*", hf_admin_on_client, ACCESS_READER, true, ""},
     {"DELETE", "/api/v1/clients/*", hf_admin_on_delete_client, ACCESS_CHANGE, true, ""},
     {"POST", "/api/v1/check", hf_admin_on_check_address, ACCESS_CHANGE, true, ""},
+    {"POST", "/api/v1/clients/*/dead", hf_admin_on_client_dead, ACCESS_CHANGE, true, ""},
     {"POST", "/api/v1/clients/*/check", hf_admin_on_check, ACCESS_CHANGE, true, ""},
     {"GET", "/api/v1/locks", hf_admin_on_locks, ACCESS_READER, true,
      "client, file, path, share, owner, search, waited, sort, offset, limit, cursor"},

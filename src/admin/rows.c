@@ -32,22 +32,13 @@ static void put_client(struct writer *w, uint64_t id, struct hf_bytes name,
     hf_json_close(w, '}');
 }
 
-static bool is_printable(struct hf_bytes bytes)
-{
-    for (size_t i = 0; i < bytes.len; i++) {
-        if (bytes.data[i] < 0x20 || bytes.data[i] > 0x7e)
-            return false;
-    }
-    return bytes.len > 0;
-}
-
 /* Shows an owner. Linux uses text as owner handle, PID@HOST; other clients use any bytes. */
 static void put_owner(struct writer *w, int32_t svid, struct hf_bytes oh)
 {
     hf_json_open(w, "owner", '{');
     hf_json_int(w, "svid", svid);
     hf_json_hex(w, "handle", oh);
-    hf_json_text(w, "text", is_printable(oh) ? oh : hf_bytes(NULL, 0));
+    hf_json_text(w, "text", hf_bytes_is_text(oh) ? oh : hf_bytes(NULL, 0));
     hf_json_close(w, '}');
 }
 
@@ -145,6 +136,7 @@ void hf_row_client(struct writer *w, const struct row_context *context, const un
     hf_json_int(w, "reservations", c->n_shares);
     hf_json_int(w, "waiters", c->n_waiters);
     hf_json_int(w, "unreclaimed", c->n_unreclaimed);
+    hf_json_int(w, "requests", (int64_t)c->n_requests);
     hf_json_time(w, "first_seen", c->first_seen_ms);
     hf_json_time(w, "last_seen", c->last_seen_ms);
     hf_json_seconds(w, "idle_seconds", context->wall_ms - c->last_seen_ms);

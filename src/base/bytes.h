@@ -24,6 +24,16 @@ static inline struct hf_bytes hf_bytes_str(const char *text)
     return hf_bytes(text, strlen(text));
 }
 
+/* Printable ASCII, and not empty. */
+static inline bool hf_bytes_is_text(struct hf_bytes bytes)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        if (bytes.data[i] < 0x20 || bytes.data[i] > 0x7e)
+            return false;
+    }
+    return bytes.len > 0;
+}
+
 static inline bool hf_bytes_equal(struct hf_bytes a, struct hf_bytes b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);

@@ -88,7 +88,7 @@ static int init_parts(struct hf_core *core)
     failed |= hf_table_init(core);
     failed |= hf_claims_init(core);
     failed |= hf_outcalls_init(core);
-    hf_wait_init(core);
+    failed |= hf_wait_init(core);
     hf_recovery_init(core);
     return failed;
 }
@@ -131,7 +131,7 @@ const struct hf_hash_key *hf_core_hash_key(const struct hf_core *core)
 
 void hf_core_del(struct hf_core *core)
 {
-    core->told = NULL;
+    core->heard = NULL;
     core->config.continues = false; /* nothing is written behind any more */
     hf_durable_close(core);
     hf_list_foreach_safe (node, &core->clients->all)
@@ -148,8 +148,10 @@ void hf_core_del(struct hf_core *core)
     hf_free(core->alloc, hf_container_of(core, struct whole, core));
 }
 
-void hf_core_tell_endings(struct hf_core *core, hf_ending_told told, void *ctx)
+void hf_core_tell_endings(struct hf_core *core, hf_ending_heard heard, hf_ending_told told,
+                          void *ctx)
 {
+    core->heard = heard;
     core->told = told;
     core->told_ctx = ctx;
 }

@@ -1,7 +1,8 @@
 /*
- * Endings: a lock is no longer held, or a request no longer waits. The history (src/history) is
- * told of each at that moment, through a function that must not call into the core. Without one, an
- * ending costs a test of a pointer.
+ * Endings: a lock is no longer held, or a request no longer waits. At that moment a function hears
+ * since when it was, and says whether all of it is to be told to another one; neither may call into
+ * the core. So a history (src/history) that keeps only what lasted, and a measure of how long, cost
+ * a request a few instructions; without them, a test of a pointer.
  *
  * An ending is told before it is durable. Where its batch fails, the lock is still held, and that
  * is told, too.
@@ -51,9 +52,11 @@ struct hf_ending {
 };
 
 struct hf_core;
+typedef bool (*hf_ending_heard)(void *ctx, enum hf_end end, bool wait, int64_t since_ms);
 typedef void (*hf_ending_told)(void *ctx, const struct hf_ending *ending);
 
-/* Sets the function to be told; NULL, which is the default: none is. */
-void hf_core_tell_endings(struct hf_core *core, hf_ending_told told, void *ctx);
+/* Sets the functions; heard NULL, which is the default: nothing is told. */
+void hf_core_tell_endings(struct hf_core *core, hf_ending_heard heard, hf_ending_told told,
+                          void *ctx);
 
 #endif

@@ -44,7 +44,8 @@ struct hf_core {
     uint64_t next_id; /* the next id, whose upper bits are the epoch: hf_record_first_id() */
     struct hf_counters counters;
     struct hf_core_config config;
-    hf_ending_told told; /* is told of what has ended; may be NULL */
+    hf_ending_heard heard; /* hears of what has ended; may be NULL */
+    hf_ending_told told;   /* is told of what is to be told of that */
     void *told_ctx;
 };
 

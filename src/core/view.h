@@ -32,6 +32,7 @@ struct hf_view_client {
     bool releasing;                 /* the client is losing what it had, in slices */
     uint32_t n_locks, n_shares, n_waiters, n_unreclaimed;
     int64_t first_seen_ms, last_seen_ms; /* times of the wall clock */
+    uint64_t n_requests;                 /* counts requests for locks whose owner was known */
     enum hf_notice_status notice;
     uint32_t notice_attempts;
     int notice_error; /* the error of the last failed attempt; 0: none */
@@ -131,6 +132,7 @@ struct hf_view_status {
     /* How many locks were reclaimed since grace began; a repeated reclaim counts once. */
     uint64_t reclaimed;
     uint64_t locks, shares, waiters, files, owners;
+    uint64_t oldest_wait_ms;           /* 0: no request waits */
     uint64_t nlm_clients, nsm_clients; /* nsm_clients counts registrations */
     /* Clients of either kind that are registered, and so are told of our restart. */
     uint64_t registered;
@@ -142,6 +144,10 @@ struct hf_view_status {
     uint64_t outside_waits; /* waiters behind holders outside */
 };
 void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct hf_view_status *out);
+
+/* How many requests wait for files of the i-th export; false: there is no such export. */
+bool hf_core_view_waits(const struct hf_core *core, unsigned i, struct hf_bytes *export_name,
+                        uint64_t *waiting);
 
 /* Tells, after hf_core_start(), why clients may hold locks that are not recorded (SPEC section 14).
  * Registered clients may reclaim those, if nothing conflicts, until grace ends. */
@@ -216,7 +222,10 @@ enum hf_event_kind {
     HF_EVENT_CLIENT_CRASHED, /* a: its new state, b: locks released */
     /* The client could not be told of our restart; a: state, b: locks lost. */
     HF_EVENT_CLIENT_UNREACHABLE,
+    /* The same, but the client keeps its b locks until grace ends; a: state. */
+    HF_EVENT_CLIENT_UNTOLD,
     HF_EVENT_CLIENT_UNRECLAIMED, /* the client did not reclaim in time; a: state, b: locks lost */
+    HF_EVENT_CLIENT_DEAD, /* the operator declared the client dead; a: state, b: locks released */
     /* Locks were released by FREE_ALL or the operator; b: locks released. */
     HF_EVENT_CLIENT_RELEASED,
     HF_EVENT_STATE_HINT,       /* a: state in the LOCK, b: recorded state */

@@ -46,8 +46,10 @@ const struct hf_config_key hf_config_keys[] = {
     {"notify", "attempts", NUMBER, AT(notify_attempts), "3", 1, 100},
     {"notify", "in_flight", NUMBER, AT(notify_in_flight), "10240", 1, 16384,
      .comment = "notices at a time; fewer if the limit of open files is below twice that"},
-    {"notify", "on_failure", CHOICE, AT(notify_on_failure), "release", .choices = "release|keep",
-     .comment = "the locks of a client that cannot be reached"},
+    {"notify", "on_failure", CHOICE, AT(notify_on_failure), "keep", .choices = "release|keep",
+     .comment =
+         "the locks of a client that cannot be told of our restart: keep, until grace ends, or "
+         "release, after attempts"},
     {"notify", "retry_for", NUMBER, AT(notify_retry_for), "900", 0, 86400,
      .comment = "seconds a notice is repeated in the background"},
     {"notify", "verify", CHOICE, AT(notify_verify), "yes", .choices = "no|yes",

@@ -28,10 +28,15 @@ static const struct {
     [HF_EVENT_CLIENT_CRASHED] = {HF_LOG_INFO, "client has crashed", "state", "locks_released"},
     [HF_EVENT_CLIENT_UNREACHABLE] = {HF_LOG_WARN, "client given up as crashed", "state",
                                      "locks_lost"},
+    [HF_EVENT_CLIENT_UNTOLD] = {HF_LOG_WARN,
+                                "client cannot be told of our restart: its locks are kept until "
+                                "grace ends",
+                                "state", "locks"},
     [HF_EVENT_CLIENT_UNRECLAIMED] = {HF_LOG_WARN, "client did not reclaim its locks in time",
                                      "state", "locks_lost"},
     [HF_EVENT_CLIENT_OUTSIDE] = {HF_LOG_WARN, "a program of this host has a client's lock", "state",
                                  "locks_lost"},
+    [HF_EVENT_CLIENT_DEAD] = {HF_LOG_INFO, "client declared dead", "state", "released"},
     [HF_EVENT_CLIENT_RELEASED] = {HF_LOG_INFO, "client released", NULL, "locks_released"},
     [HF_EVENT_STATE_HINT] = {HF_LOG_WARN, "client may have restarted unnoticed", "state",
                              "recorded_state"},
@@ -117,7 +122,7 @@ static void log_event(void *ctx, const void *line, const char *path)
 
 /* Counts events of one turn, where one line for each client would be too many. */
 struct tally {
-    uint64_t notices, unreachable, lost;
+    uint64_t notices, unreachable, lost, untold, kept;
 };
 
 static void count_event(struct tally *tally, const struct hf_event *event)
@@ -131,6 +136,10 @@ static void count_event(struct tally *tally, const struct hf_event *event)
     case HF_EVENT_CLIENT_UNREACHABLE:
         tally->unreachable++;
         tally->lost += (uint64_t)event->b;
+        break;
+    case HF_EVENT_CLIENT_UNTOLD:
+        tally->untold++;
+        tally->kept += (uint64_t)event->b;
         break;
     default:
         break;
@@ -212,4 +221,9 @@ void hf_events_handle(struct hf_events *events)
         hf_log(HF_LOG_WARN, "clients that could not be notified are given up as crashed",
                HF_UINT("clients", tally.unreachable), HF_UINT("locks_lost", tally.lost),
                HF_STR("advice", "holdfastctl losses"));
+    if (tally.untold > 0)
+        hf_log(HF_LOG_WARN, "clients that could not be notified keep their locks until grace ends",
+               HF_UINT("clients", tally.untold), HF_UINT("locks", tally.kept),
+               HF_STR("advice", "holdfastctl check CLIENT; if it is dead for certain, holdfastctl "
+                                "client dead CLIENT frees its locks now"));
 }

@@ -1,6 +1,7 @@
 #include "daemon/metrics.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/assert.h"
@@ -9,10 +10,12 @@
 #include "daemon/term.h"
 
 /* Buckets of durations go from 16 µs to 17 s; those of outgoing calls, which are timed in ms, from
- * 1 ms to 17 s; those of batches from 1 to 64 Ki operations. */
-enum { FAST_LOW = 14, CALL_LOW = 20, NS_HIGH = 34, SIZE_HIGH = 16 };
+ * 1 ms to 17 s; those of batches from 1 to 64 Ki operations;
+ * those of locks and waits from 1 ms to 37 hours. */
+enum { FAST_LOW = 14, CALL_LOW = 20, NS_HIGH = 34, SIZE_HIGH = 16, MS_HIGH = 27 };
 
 static const double NS = 1e-9;
+static const double MS = 1e-3;
 
 static void expose_nlm(const struct hf_nlm *nlm, struct hf_exposition *out)
 {
@@ -205,6 +208,34 @@ static void expose_losses(const struct hf_engine *engine, struct hf_exposition *
                     (double)locks);
 }
 
+/* Names of exports are from the configuration: what would end a label is shown as _. */
+static void expose_waits(const struct hf_core *core, struct hf_exposition *out)
+{
+    char labels[HF_EXPORT_NAME_MAX + 16];
+    struct hf_bytes name;
+    uint64_t waiting;
+
+    hf_expose_family(out, "nlm_waits", "gauge", "Requests that wait, by the export of their file.");
+    for (unsigned i = 0; hf_core_view_waits(core, i, &name, &waiting); i++) {
+        hf_format(labels, sizeof(labels), "share=\"%.*s", (int)name.len, (const char *)name.data);
+        for (char *c = labels + sizeof("share=\"") - 1; *c; c++)
+            *c = *c == '"' || *c == '\\' || *c < ' ' ? '_' : *c;
+        hf_format(labels + strlen(labels), 2, "\"");
+        hf_expose_uint(out, "nlm_waits", labels, waiting);
+    }
+}
+
+/* How long locks were held, and requests waited, that have ended. */
+static void expose_endings(const struct hf_recorder *recorder, struct hf_exposition *out)
+{
+    hf_expose_family(out, "nlm_lock_held_seconds", "histogram",
+                     "How long locks were held that are not any more.");
+    hf_expose_histogram(out, "nlm_lock_held_seconds", NULL, &recorder->held_ms, 0, MS_HIGH, MS);
+    hf_expose_family(out, "nlm_lock_wait_seconds", "histogram",
+                     "How long requests waited that do not any more.");
+    hf_expose_histogram(out, "nlm_lock_wait_seconds", NULL, &recorder->waited_ms, 0, MS_HIGH, MS);
+}
+
 static void expose_state(struct hf_service *service, struct hf_exposition *out)
 {
     struct hf_view_status s;
@@ -215,6 +246,10 @@ static void expose_state(struct hf_service *service, struct hf_exposition *out)
                     (double)s.registered);
     hf_expose_gauge(out, "nlm_locks_held", "Byte-range locks held.", (double)s.locks);
     hf_expose_gauge(out, "nlm_blocked", "Requests that wait for a lock.", (double)s.waiters);
+    hf_expose_gauge(out, "nlm_oldest_wait_seconds",
+                    "For how long the oldest request has waited; 0: none waits.",
+                    (double)s.oldest_wait_ms / 1000);
+    expose_waits(service->core, out);
     hf_expose_gauge(out, "nlm_unreclaimed", "Locks from before the restart, not yet reclaimed.",
                     (double)s.unreclaimed);
     hf_expose_gauge(out, "holdfast_grace_active", "1 while the grace period lasts.",
@@ -412,6 +447,8 @@ void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *r
     expose_losses(engine, out);
     expose_coherence(engine, out);
     expose_store(engine, out);
+    if (engine->recorder)
+        expose_endings(engine->recorder, out);
     if (engine->recorder && engine->recorder->history)
         expose_history(engine->recorder, out);
     expose_rpc(rpc, out);

@@ -99,15 +99,24 @@ static enum hf_history_kind kind_of(const struct hf_ending *ending)
     return ending->wait ? HF_HISTORY_WAIT : HF_HISTORY_LOCK;
 }
 
+/* Most locks and waits are too short for the history, and cost no more than this. */
+static bool on_heard(void *ctx, enum hf_end end, bool wait, int64_t since_ms)
+{
+    struct hf_recorder *recorder = ctx;
+    int64_t ms = wall_ms(recorder) - since_ms;
+
+    if (end == HF_END_UNDONE)
+        return true;
+    hf_histogram_observe(wait ? &recorder->waited_ms : &recorder->held_ms,
+                         ms > 0 ? (uint64_t)ms : 0);
+    return recorder->history && (ms >= recorder->longer_than_ms || is_loss(end));
+}
+
 static void on_ending(void *ctx, const struct hf_ending *ending)
 {
     struct hf_recorder *recorder = ctx;
     int64_t now_ms = wall_ms(recorder);
-    struct noted noted;
-
-    if (now_ms - ending->since_ms < recorder->longer_than_ms && !is_loss(ending->end))
-        return;
-    noted = (struct noted){
+    struct noted noted = (struct noted){
         .kind = kind_of(ending),
         .why = ENDS[ending->end],
         .exclusive = ending->exclusive,
@@ -126,8 +135,7 @@ static void on_ending(void *ctx, const struct hf_ending *ending)
 void hf_recorder_follow(struct hf_recorder *recorder, struct hf_service *service)
 {
     recorder->service = service;
-    if (recorder->history)
-        hf_core_tell_endings(service->core, on_ending, recorder);
+    hf_core_tell_endings(service->core, on_heard, on_ending, recorder);
 }
 
 /* ---- events ---- */
@@ -137,7 +145,9 @@ void hf_recorder_follow(struct hf_recorder *recorder, struct hf_service *service
 static const char *const EVENTS[] = {
     [HF_EVENT_CLIENT_CRASHED] = "client has crashed",
     [HF_EVENT_CLIENT_UNREACHABLE] = "client given up as crashed",
+    [HF_EVENT_CLIENT_UNTOLD] = "client cannot be told of our restart",
     [HF_EVENT_CLIENT_UNRECLAIMED] = "client did not reclaim its locks in time",
+    [HF_EVENT_CLIENT_DEAD] = "client declared dead",
     [HF_EVENT_CLIENT_RELEASED] = "client released",
     [HF_EVENT_NOTICE_REFUTED] = "crash notice ignored",
     [HF_EVENT_GRACE_BEGAN] = "grace period begins",
@@ -207,7 +217,7 @@ void hf_recorder_end_turn(struct hf_recorder *recorder)
 
 void hf_recorder_close(struct hf_recorder *recorder)
 {
-    hf_core_tell_endings(recorder->service->core, NULL, NULL);
+    hf_core_tell_endings(recorder->service->core, NULL, NULL, NULL);
     hf_history_close(recorder->history);
     recorder->history = NULL;
 }

@@ -6,6 +6,7 @@
 #ifndef HF_DAEMON_RECORDER_H
 #define HF_DAEMON_RECORDER_H
 
+#include "base/histogram.h"
 #include "core/core.h"
 #include "daemon/config.h"
 #include "daemon/named_lines.h"
@@ -16,6 +17,8 @@ struct hf_recorder {
     struct hf_history *history; /* the history; NULL: none is kept */
     struct hf_service *service; /* the service that serves, for the time */
     int64_t longer_than_ms;
+    struct hf_histogram held_ms,
+        waited_ms; /* of all locks and waits that have ended, for metrics */
     struct hf_named_lines lines;
     char directory[HF_CONFIG_TEXT_MAX];
 };

@@ -31,6 +31,10 @@ nlm_requests_total counter procedure,result
 nlm_request_duration_seconds histogram procedure
 nlm_locks_held gauge
 nlm_blocked gauge
+nlm_oldest_wait_seconds gauge
+nlm_waits gauge share
+nlm_lock_held_seconds histogram
+nlm_lock_wait_seconds histogram
 nlm_callbacks_total counter result
 nlm_callback_duration_seconds histogram
 nlm_reclaims_total counter result
@@ -124,6 +128,25 @@ def they_count_what_happened():
         assert found["holdfast_store_commit_seconds_count", ""] >= 1
         assert found["holdfast_store_batch_size_sum", ""] >= 3
         assert 0 < found["nlm_request_duration_seconds_sum", 'procedure="LOCK"'] < 10
+
+
+@tap.test
+def they_tell_how_long_locks_are_held_and_waited_for():
+    """ADM-02: given a request that waits for a file of an export: its age, and its export; when it has its lock, how long it waited and how
+    long the lock before it was held."""
+    with Host("192.0.2.2"), Daemon("share projects.fh=0:66"), \
+            Locker("alpha.example", "192.0.2.1") as alpha, Locker("beta.example", "192.0.2.2") as beta:
+        assert alpha.lock(b"file") == "granted" and beta.lock(b"file", block=True) == "blocked"
+        wait_until(lambda: samples(scrape())["nlm_oldest_wait_seconds", ""] >= 1.1, "it has waited for a second")
+        found = samples(scrape())
+        assert (found["nlm_waits", 'share="projects"'], found["nlm_waits", 'share="default"']) == (1, 0), found
+        assert found["nlm_lock_held_seconds_count", ""] == 0 and found["nlm_lock_wait_seconds_count", ""] == 0
+        assert alpha.unlock(b"file") == "granted"
+        found = samples(scrape())
+        assert found["nlm_oldest_wait_seconds", ""] == 0 and found["nlm_waits", 'share="projects"'] == 0, found
+        for name in ("nlm_lock_held_seconds", "nlm_lock_wait_seconds"):
+            assert found[name + "_count", ""] == 1 and 1.1 <= found[name + "_sum", ""] < 60, (name, found[name + "_sum", ""])
+            assert found[name + "_bucket", 'le="1.024"'] == 0 and found[name + "_bucket", 'le="+Inf"'] == 1
 
 
 def clock_reads(requests, *sets):

@@ -7,7 +7,7 @@ import time
 
 from holdfast_test import host as hosts
 from holdfast_test import netns, nsm, tap
-from holdfast_test.daemon import wait_until
+from holdfast_test.daemon import run, wait_until
 from holdfast_test.host import Host
 from holdfast_test.store import Server
 
@@ -315,8 +315,8 @@ def an_rpcbind_that_speaks_one_transport_only():
 
 @tap.test
 def a_peer_that_cannot_be_told_is_crashed_after_three_attempts():
-    """NOT-03a: given a holder that never answers, its lock is released after three attempts, and grace ends."""
-    with Server(*FAST) as server, Host(CLIENT, answer=hosts.never) as deaf:
+    """NOT-03a: given a holder that never answers and notify.on_failure=release, its lock is released after three attempts, and grace ends."""
+    with Server(*FAST, "notify.on_failure=release") as server, Host(CLIENT, answer=hosts.never) as deaf:
         assert lock_from(CLIENT, "client") == nsm.GRANTED
         began = time.monotonic()
         daemon = server.restart()
@@ -335,12 +335,16 @@ def a_peer_that_cannot_be_told_is_crashed_after_three_attempts():
 
 @tap.test
 def a_peer_that_cannot_be_told_may_be_kept():
-    """NOT-03: with notify.on_failure=keep the lock stays reclaimable until grace ends."""
+    """NOT-03: with notify.on_failure=keep, the default, the lock stays reclaimable until grace ends, and the log warns."""
+    assert "\non_failure=keep\n" in run("--config", "/dev/null", "--print-config")[1]
     with Server(*FAST, "notify.on_failure=keep", "grace.seconds=6", *DEBUG) as server, \
             Host(CLIENT, answer=hosts.never):
         assert lock_from(CLIENT, "client") == nsm.GRANTED
         daemon = server.restart()
         daemon.wait_for_log("notice failed", times=3)
+        line = daemon.wait_for_log("its locks are kept until grace ends client=client")
+        assert " warn " in line and "locks=1" in line, line
+        assert "client dead" in daemon.wait_for_log("keep their locks until grace ends clients=1 locks=1")
         with nsm.connect(SERVER, CLIENT) as client:
             assert client.lock("client", reclaim=True) == nsm.GRANTED
         with nsm.connect(SERVER, OTHER) as other:

@@ -284,10 +284,10 @@ def gone_for_good(name):
 @tap.test
 def s4_a_client_that_never_comes_back_is_found_out_at_a_restart():
     """NOT-03: given alpha's lock and beta waiting, when alpha is gone for good and Holdfast is started again,
-    then its notices fail, it counts as crashed and beta has the lock; with default settings."""
+    then its notices fail, it counts as crashed and beta has the lock (notify.on_failure=release)."""
     b = gone_for_good("s4")
     lab.holdfast.crash()
-    holdfast = lab.start()
+    holdfast = lab.start("notify.on_failure=release")
     b.expect("granted", 60)
     took = holdfast.watch.took
     holdfast.await_log("client given up as crashed client=alpha.example", 1)
@@ -334,10 +334,10 @@ def s5_a_client_cut_off_that_is_back_within_grace_keeps_its_locks():
 
 
 @tap.test
-def s5_with_on_failure_keep_it_may_be_away_for_the_whole_grace_period():
-    """The same with notify.on_failure=keep and the link back after three failed notices: notices are repeated,
-    and alpha's locks are kept for it until grace ends."""
-    settings = ("notify.on_failure=keep", "notify.timeout=2")
+def s5_it_may_be_away_for_the_whole_grace_period():
+    """The same with the link back after three failed notices: notices are repeated, and alpha's locks are kept for it until
+    grace ends (notify.on_failure=keep, the default)."""
+    settings = ("notify.timeout=2",)
     serve(*settings)
     alpha, beta = guests("alpha", "beta")
     a, b = alpha.app("a", "s5-keep"), beta.app("b", "s5-keep")
@@ -385,7 +385,7 @@ def s5_in_conflict_mode_no_other_client_waits_for_one_that_is_cut_off():
 def s5_a_client_back_too_late_has_lost_its_locks():
     """Given alpha cut off until it counts as crashed, then beta has its lock; and when the link is back,
     alpha's reclaim is refused: the server never has two holders."""
-    settings = ("notify.timeout=2",)
+    settings = ("notify.timeout=2", "notify.on_failure=release")
     serve(*settings)
     alpha, beta, gamma = guests("alpha", "beta", "gamma")
     a, b = alpha.app("a", "s5-late"), beta.app("b", "s5-late")

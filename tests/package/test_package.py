@@ -144,7 +144,7 @@ def installed_it_has_all_it_needs():
                      "usr/share/holdfast/holdfast.rules.yml", "usr/share/holdfast/holdfast.json",
                      "usr/share/doc/holdfast/README.Debian.gz", "usr/share/doc/holdfast/pictures/page.png",
                      f"usr/{UNITS}/holdfastd@.service", "usr/libexec/holdfast/addresses", "usr/libexec/holdfast/holdfast-announce",
-                     "usr/libexec/holdfast/keepalived-notify", "usr/share/holdfast/keepalived/standby.conf",
+                     "usr/libexec/holdfast/keepalived-notify", "usr/libexec/holdfast/pacemaker-fenced", "usr/share/holdfast/keepalived/standby.conf",
                      "usr/share/holdfast/keepalived/shared-disk.conf", "usr/lib/ocf/resource.d/holdfast/holdfast-standby",
                      "etc/systemd/system/multi-user.target.wants/holdfastd.service"):
             assert name in there, f"{name} is missing in {sorted(there)}"

@@ -203,6 +203,8 @@ static void read_events(struct sim_world *world)
         [HF_EVENT_CLIENT_UNREACHABLE] = "client unreachable",
         [HF_EVENT_CLIENT_OUTSIDE] = "lost to a holder outside",
         [HF_EVENT_CLIENT_UNRECLAIMED] = "client did not reclaim",
+        [HF_EVENT_CLIENT_UNTOLD] = "client cannot be told",
+        [HF_EVENT_CLIENT_DEAD] = "client declared dead",
         [HF_EVENT_CLIENT_RELEASED] = "client released",
         [HF_EVENT_STATE_HINT] = "another state in a LOCK",
         [HF_EVENT_NOTIFY_STRANGER] = "SM_NOTIFY of a stranger",

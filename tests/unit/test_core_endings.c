@@ -8,6 +8,7 @@ enum { TOLD_MAX = 16 };
 static struct hf_ending told[TOLD_MAX];
 static char told_client[TOLD_MAX][32];
 static unsigned n_told;
+static bool deaf; /* it hears of endings, and wants to be told of none */
 
 static void on_ending(void *ctx, const struct hf_ending *ending)
 {
@@ -18,10 +19,20 @@ static void on_ending(void *ctx, const struct hf_ending *ending)
              (const char *)ending->client.data);
 }
 
+static bool heard(void *ctx, enum hf_end end, bool wait, int64_t since_ms)
+{
+    (void)end;
+    (void)wait;
+    assert_ptr_equal(ctx, told);
+    assert_true(since_ms > 0);
+    return !deaf;
+}
+
 static void listen_to(struct world *w)
 {
     n_told = 0;
-    hf_core_tell_endings(w->core, on_ending, told);
+    deaf = false;
+    hf_core_tell_endings(w->core, heard, on_ending, told);
 }
 
 /* The oldest that was told is this one; forgets it. */

@@ -592,11 +592,12 @@ static void attempts_that_were_tried_count(void **state)
     assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
 }
 
-/* notify.on_failure = keep: the locks stay reclaimable until grace ends. */
+/* NOT-03a, notify.on_failure = keep: the locks stay reclaimable until grace ends. */
 static void unreachable_client_is_kept(void **state)
 {
     struct world *w = *state;
     struct hf_outcall_attempt call;
+    struct hf_event event;
 
     world_crash(w);
     w->config.on_failure = HF_ON_FAILURE_KEEP;
@@ -611,6 +612,9 @@ static void unreachable_client_is_kept(void **state)
     }
     assert_int_equal(world_status(w).locks, 1);
     assert_int_equal(world_status(w).notices[HF_NOTICE_FAILING], 2);
+    assert_true(world_event(w, HF_EVENT_CLIENT_UNTOLD, &event)); /* the operator is warned, once */
+    assert_int_equal(event.b, 1);
+    assert_false(world_event(w, HF_EVENT_CLIENT_UNTOLD, &event));
     world_later(w, 90000);
     assert_int_equal(world_status(w).locks, 0);
 }
@@ -927,6 +931,38 @@ static void operator_releases(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
+/* ADM-12: a client that the operator declares dead loses what it has, as after its crash notice: it
+ * counts as a crash, its waiters go too, and what it gets afterwards stays when its own notice
+ * comes. A release that the store refuses is made again. */
+static void operator_declares_dead(void **state)
+{
+    struct world *w = *state;
+    struct hf_ticket wait;
+    struct hf_view_client client;
+    struct hf_event event;
+    uint64_t cursor = 0;
+
+    LOCK(w, .client = 1, .len = 10);
+    LOCK(w, .client = 1, .fh = "g");
+    LOCK(w, .client = 2, .len = 10, .block = true);
+    LOCK(w, .client = 2, .fh = "h");
+    LOCK(w, .client = 1, .fh = "h", .block = true);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, &client, 1), 1);
+    assert_int_equal(hf_core_client_dead(w->core, w->now, client.record.id, &wait), 3);
+    assert_int_not_equal(wait.seq, 0);
+    world_commit_one(w, HF_EIO);
+    assert_int_equal(world_status(w).locks, 3);
+    world_later(w, 5000);
+    assert_int_equal(world_status(w).locks, 2);   /* h, and what client 2 waited for */
+    assert_int_equal(world_status(w).waiters, 1); /* its callback is not answered yet */
+    assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
+    assert_true(world_event(w, HF_EVENT_CLIENT_DEAD, &event));
+    assert_int_equal(event.b, 3);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "g"), GRANTED);
+    assert_int_equal(hf_core_client_dead(w->core, w->now, 4711, &wait), HF_ENOENT);
+    hf_core_verify_invariants(w->core);
+}
+
 /* TRK-01: one tracker for whatever protocol brings a client; what it knows outlives a restart. */
 static void tracker_of_both_protocols(void **state)
 {
@@ -1167,6 +1203,7 @@ int main(void)
         T(two_transports_are_two_clients),
         T(a_record_of_before_has_one_transport),
         T(operator_releases),
+        T(operator_declares_dead),
         T(tracker_of_both_protocols),
         T(pages),
         T(granted_waiters_are_listed),

@@ -369,6 +369,7 @@ struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
     if (found) {
         found->refs++;
         found->last_seen_ms = now.wall_ms;
+        found->n_requests++;
         return found;
     }
     if (limit_nlm(core, peer) < 0)

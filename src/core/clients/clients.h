@@ -145,6 +145,7 @@ struct hf_client {
     struct hf_reflist owners;
     struct hf_list waiters, shares;
     int64_t first_seen_ms, last_seen_ms; /* times of the wall clock */
+    uint64_t n_requests; /* counts requests that named an owner, since the client is known */
     uint64_t idle_since_ms;
     struct hf_timer linger;
     /* Tells of our restart, by NOTIFY, or by STATUS if the client monitors us. */

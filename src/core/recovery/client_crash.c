@@ -45,22 +45,31 @@ static void leave_behind(struct hf_core *core, struct hf_client *client, uint32_
         client->lives.oldest = life;
 }
 
+/* How many locks, shares and waiters the client loses; HF_ENOMEM: not all. */
+static int64_t lose(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                    struct hf_release *release, struct hf_ticket *wait)
+{
+    uint64_t decision = wait->decision;
+    int64_t all, n;
+
+    client->refs++;
+    leave_behind(core, client, release->before_life);
+    release->n = release_waiters(core, client, release->before_life,
+                                 release->crashed ? HF_END_CRASHED : HF_END_RELEASED);
+    all = release->n + client->n_locks + client->n_shares;
+    hf_client_bar_reclaim(core, client);
+    n = hf_pending_release_add(core, now, client, release, wait);
+    hf_client_unref(core, client);
+    return wait->decision != decision ? all : n;
+}
+
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                  uint32_t life, struct hf_ticket *wait)
 {
     struct hf_release release = {
         .before_life = life, .log = true, .event = HF_EVENT_CLIENT_RELEASED};
-    uint64_t decision = wait->decision;
-    int64_t all, n;
 
-    client->refs++;
-    leave_behind(core, client, life);
-    release.n = release_waiters(core, client, life, HF_END_RELEASED);
-    all = release.n + client->n_locks + client->n_shares;
-    hf_client_bar_reclaim(core, client);
-    n = hf_pending_release_add(core, now, client, &release, wait);
-    hf_client_unref(core, client);
-    return wait->decision != decision ? all : n;
+    return lose(core, now, client, &release, wait);
 }
 
 int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
@@ -76,6 +85,22 @@ static void count_crash(struct hf_core *core)
 {
     core->counters.crashes_detected++;
     core->counters.crash_cleanups++;
+}
+
+/* As a crash notice that needs no proof, without a state number: the release is tried again until
+ * it is durable. */
+int64_t hf_client_declared_dead(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                                struct hf_ticket *wait)
+{
+    bool began;
+    struct hf_release release = {.before_life = hf_client_restarts(core, client, 0, true, &began),
+                                 .retry = true,
+                                 .crashed = true,
+                                 .log = true,
+                                 .event = HF_EVENT_CLIENT_DEAD};
+
+    count_crash(core);
+    return lose(core, now, client, &release, wait);
 }
 
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
@@ -99,6 +124,12 @@ int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client 
     return rv < 0 ? HF_ENOMEM : 0;
 }
 
+/* Without durable locks it is not known what a client has; it has to reclaim something. */
+static bool has_to_reclaim(const struct hf_client *client)
+{
+    return client->n_unclaimed > 0 || (client->may_reclaim && !client->reclaimed);
+}
+
 /* Reports what the client is about to lose. Without durable locks the number is not known. */
 void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum hf_loss reason)
 {
@@ -108,7 +139,7 @@ void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum h
         [HF_LOSS_OUTSIDE] = HF_EVENT_CLIENT_OUTSIDE,
     };
 
-    if (client->n_unclaimed == 0 && (!client->may_reclaim || client->reclaimed))
+    if (!has_to_reclaim(client))
         return;
     core->counters.locks_lost[reason] += client->n_unclaimed;
     core->counters.clients_lost[reason]++;
@@ -124,8 +155,14 @@ void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_cl
 {
     const struct hf_release release = {.unclaimed = true, .retry = true, .crashed = true};
 
-    if (client->protocol != HF_PROTOCOL_NLM || core->config.on_failure == HF_ON_FAILURE_KEEP)
+    if (client->protocol != HF_PROTOCOL_NLM)
         return;
+    if (core->config.on_failure == HF_ON_FAILURE_KEEP) { /* until grace ends */
+        if (has_to_reclaim(client))
+            hf_client_event(core, HF_EVENT_CLIENT_UNTOLD, client, client->m.state,
+                            client->n_unclaimed, 0);
+        return;
+    }
     hf_client_lost(core, client, HF_LOSS_UNREACHABLE);
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);

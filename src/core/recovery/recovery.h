@@ -119,6 +119,10 @@ int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                  uint32_t life, struct hf_ticket *wait);
 
+/* The operator knows that the client is dead; counts as release_all does. */
+int64_t hf_client_declared_dead(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                                struct hf_ticket *wait);
+
 /* True if the client still has something that it is to lose. */
 bool hf_pending_release_is_in_progress(const struct hf_client *client);
 

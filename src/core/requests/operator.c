@@ -26,6 +26,17 @@ int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t
     return finish(core, now, hf_client_release_all(core, now, client, wait), wait);
 }
 
+int64_t hf_core_client_dead(struct hf_core *core, struct hf_now now, uint64_t client_id,
+                            struct hf_ticket *wait)
+{
+    struct hf_client *client = hf_client_find_id(core, client_id);
+
+    *wait = (struct hf_ticket){0};
+    if (!client || client->protocol != HF_PROTOCOL_NLM)
+        return HF_ENOENT;
+    return finish(core, now, hf_client_declared_dead(core, now, client, wait), wait);
+}
+
 /* Releases one lock, and lets its client linger if that was its last. */
 static int64_t release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, uint64_t *seq)
 {

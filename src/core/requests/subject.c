@@ -51,6 +51,7 @@ int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_pee
     if (!out->owner || !out->file)
         return HF_ENOENT;
     out->client->last_seen_ms = now.wall_ms;
+    out->client->n_requests++;
     out->client->refs++;
     out->owner->refs++;
     out->file->refs++;

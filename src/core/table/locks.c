@@ -159,7 +159,7 @@ static void tell(const struct hf_core *core, const struct hf_lock *lock, uint64_
 void hf_lock_ends(const struct hf_core *core, struct hf_lock *lock, uint64_t first, uint64_t last,
                   enum hf_end end)
 {
-    if (!core->told)
+    if (!core->heard || !core->heard(core->told_ctx, end, false, lock->acquired_at_ms))
         return;
     tell(core, lock, first, last, end);
     lock->told = end != HF_END_UNDONE;

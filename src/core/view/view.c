@@ -23,6 +23,7 @@ static void show_client(const struct hf_client *client, struct hf_view_client *r
         .n_unreclaimed = client->n_unclaimed,
         .first_seen_ms = client->first_seen_ms,
         .last_seen_ms = client->last_seen_ms,
+        .n_requests = client->n_requests,
         .notice = client->notice_status,
         .notice_attempts = client->notice.attempts,
         .notice_error = client->notice.error,
@@ -204,6 +205,24 @@ static uint64_t grace_remaining(const struct hf_core *core, struct hf_now now)
     return core->recovery->grace.end_ms - now.mono_ms;
 }
 
+/* 0 for a time in the future: there is none, or the clock was set back. */
+static uint64_t age_of(int64_t since_ms, int64_t now_ms)
+{
+    return since_ms < now_ms ? (uint64_t)(now_ms - since_ms) : 0;
+}
+
+bool hf_core_view_waits(const struct hf_core *core, unsigned i, struct hf_bytes *export_name,
+                        uint64_t *waiting)
+{
+    unsigned n_rules = core->config.n_export_rules;
+
+    if (i > n_rules)
+        return false;
+    *export_name = i < n_rules ? core->config.export_rules[i].name : hf_bytes_str("default");
+    *waiting = core->wait->n_by_export[i];
+    return true;
+}
+
 void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct hf_view_status *out)
 {
     *out = (struct hf_view_status){
@@ -221,6 +240,7 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
         .locks = core->table->n_locks,
         .shares = core->table->n_shares,
         .waiters = core->table->n_waiters,
+        .oldest_wait_ms = age_of(hf_waiters_oldest_ms(core), now.wall_ms),
         .files = core->table->files.count,
         .owners = core->table->owners.count,
         .nlm_clients = core->clients->n_nlm,

@@ -88,6 +88,7 @@ static void link_waiter(struct hf_core *core, struct hf_waiter *w)
     hf_list_add_tail(&w->owner->waiting->waiters, &w->in_owner);
     w->owner->waiting->n_waiters++;
     hf_list_add_tail(&w->owner->client->waiters, &w->in_client);
+    hf_list_add_tail(&core->wait->all, &w->in_all); /* Records come in the order of their ids. */
     if (!w->granting)
         hf_waiter_enter_queue(core, w);
 }

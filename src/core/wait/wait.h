@@ -49,6 +49,7 @@ struct hf_waiter {
     struct hf_list in_file; /* links the waiter into its file's queue while it waits */
     struct hf_list in_owner;
     struct hf_list in_client;
+    struct hf_list in_all;
     struct hf_owner *owner;
     struct hf_file *file;
     uint64_t first, last;
@@ -88,14 +89,19 @@ struct hf_wait {
     /* How many unclaimed locks the waiters being granted had: if they are refused, these are to be
      * reclaimed. */
     uint32_t n_unclaimed;
-    bool put_back; /* some of these came back since recovery last looked */
+    bool put_back;         /* some of these came back since recovery last looked */
+    struct hf_list all;    /* has all waiters, the oldest first */
+    uint32_t *n_by_export; /* counts those that wait, by the rule of their files' export */
 };
 
 /* True if the lock will be recorded if locks are, and its client told of our restart. */
 bool hf_wants_record(const struct hf_core *core, const struct hf_lock_args *args);
 
-void hf_wait_init(struct hf_core *core);
+int hf_wait_init(struct hf_core *core);
 void hf_wait_free(struct hf_core *core);
+
+/* Since when the oldest waiter waits, wall clock; INT64_MAX: none does. */
+int64_t hf_waiters_oldest_ms(const struct hf_core *core);
 
 /*
  * Returns the first waiter with a smaller id than ticket that a blocking request queues behind, or

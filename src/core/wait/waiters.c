@@ -20,9 +20,17 @@
 #include "core/table/table.h"
 #include "core/wait/private.h"
 
-void hf_wait_init(struct hf_core *core)
+enum { PLACES_MAX = 1000 }; /* that are looked at for a metric */
+
+int hf_wait_init(struct hf_core *core)
 {
-    hf_slab_init(&core->wait->slab, core->alloc, sizeof(struct hf_waiter));
+    struct hf_wait *wait = core->wait;
+
+    hf_slab_init(&wait->slab, core->alloc, sizeof(struct hf_waiter));
+    hf_list_init(&wait->all);
+    wait->n_by_export =
+        hf_calloc(core->alloc, core->config.n_export_rules + 1, sizeof(*wait->n_by_export));
+    return wait->n_by_export ? 0 : HF_ENOMEM;
 }
 
 bool hf_wants_record(const struct hf_core *core, const struct hf_lock_args *args)
@@ -33,6 +41,7 @@ bool hf_wants_record(const struct hf_core *core, const struct hf_lock_args *args
 void hf_wait_free(struct hf_core *core)
 {
     hf_slab_free(&core->wait->slab);
+    hf_free(core->alloc, core->wait->n_by_export);
 }
 
 struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter *w)
@@ -135,6 +144,7 @@ void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *w)
     w->owner->client->host->n_held++;
     w->owner->client->host->n_waiters++;
     core->table->n_waiters++;
+    core->wait->n_by_export[w->file->export_rule]++;
 }
 
 void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *w)
@@ -148,6 +158,7 @@ void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *w)
     w->owner->client->host->n_held--;
     w->owner->client->host->n_waiters--;
     core->table->n_waiters--;
+    core->wait->n_by_export[w->file->export_rule]--;
 }
 
 /* Ends the wait: BLOCKED was not sent, and is a refusal now, so the client does not wait. */
@@ -216,6 +227,7 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
     hf_list_add_tail(&want->owner->waiting->waiters, &w->in_owner);
     want->owner->waiting->n_waiters++;
     hf_list_add_tail(&want->owner->client->waiters, &w->in_client);
+    hf_list_add_tail(&core->wait->all, &w->in_all);
     hf_waiter_enter_queue(core, w);
     txn->object_seq = &w->seq;
     if (txn->depends) {
@@ -303,6 +315,32 @@ void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *w, bool m
     }
 }
 
+/* Where it was among all waiters; a bounded search, because only a metric depends on it. */
+static void put_back(struct hf_core *core, struct hf_waiter *w)
+{
+    struct hf_list *place = core->wait->all.prev;
+
+    for (unsigned n = 0; n < PLACES_MAX && place != &core->wait->all &&
+                         hf_list_entry(place, struct hf_waiter, in_all)->since_ms > w->since_ms;
+         n++)
+        place = place->prev;
+    hf_list_add_after(place, &w->in_all);
+}
+
+int64_t hf_waiters_oldest_ms(const struct hf_core *core)
+{
+    unsigned n = 0;
+
+    hf_list_foreach (node, &core->wait->all) {
+        const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_all);
+        if (!w->granting)
+            return w->since_ms;
+        if (++n == PLACES_MAX)
+            break;
+    }
+    return INT64_MAX;
+}
+
 void hf_waiter_come_back(struct hf_core *core, struct hf_waiter *w)
 {
     w->gone = w->called_off = false;
@@ -310,6 +348,7 @@ void hf_waiter_come_back(struct hf_core *core, struct hf_waiter *w)
     hf_list_add_tail(&w->owner->waiting->waiters, &w->in_owner);
     w->owner->waiting->n_waiters++;
     hf_list_add_tail(&w->owner->client->waiters, &w->in_client);
+    put_back(core, w);
     hf_waiter_count_had(core, w, true);
 }
 
@@ -323,6 +362,7 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
     hf_list_remove(&w->in_owner);
     w->owner->waiting->n_waiters--;
     hf_list_remove(&w->in_client);
+    hf_list_remove(&w->in_all);
     if (w->granting) {
         hf_waiter_count_had(core, w, false);
         hf_owner_wake(core, w->owner, w->file); /* the owner's next grant can be called back now */
@@ -340,7 +380,7 @@ void hf_waiter_tell(const struct hf_core *core, const struct hf_waiter *w, enum 
     const struct hf_client *client = w->owner->client;
     struct hf_ending ending;
 
-    if (!core->told)
+    if (!core->heard || !core->heard(core->told_ctx, end, true, w->since_ms))
         return;
     ending = (struct hf_ending){
         .end = end,

@@ -22,8 +22,9 @@ WAIT_S = 20  # beyond any start or stop of a healthy daemon: reaching it is a fa
 SANITIZERS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:", "invariant broken",
               "system call outside the filter")
 
-# Which users this host has must not decide what is tested: as started, unless a test says otherwise.
-DEFAULTS = ("store.backend=memory", "server.name=server.example", "rpcbind.mode=none", "server.user=")
+# Which users this host has must not decide what is tested: as started, unless a test says otherwise. Played clients often cannot be
+# told of a restart; grace ends as soon as that is clear, unless a test is about what it protects (notify.on_failure=keep, the default).
+DEFAULTS = ("store.backend=memory", "server.name=server.example", "rpcbind.mode=none", "server.user=", "notify.on_failure=release")
 
 
 def program():
