@@ -13,17 +13,32 @@ for row in json.load(sys.stdin):
         print(word)' "${@:2}" 2>/dev/null)
 }
 
+# What a list can be sorted by, from the help of the command.
+_holdfastctl_columns()
+{
+    local word
+    for word in "${COMP_WORDS[@]:1}"; do
+        case $word in
+        locks | waiters | clients | reservations)
+            COMPREPLY=($(compgen -W "$(holdfastctl "$word" --help | sed -n 's/^COLUMN is one of://p')" -- "$cur"))
+            return ;;
+        esac
+    done
+}
+
 _holdfastctl()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands="status clients locks waiters why exports grace losses history release notify check doctor cluster page backup"
-    local options="--socket --url --token-file --json --wide --watch --yes --client --file --share --owner --lock --limit --at --since --until --help --version"
+    local commands="status top clients client locks waiters reservations why exports grace losses history release notify check doctor cluster page backup help"
+    local options="--socket --url --token-file --json --wide --watch --yes --client --file --share --owner --address --held --waited --sort --limit --csv --tree --once --lock --dry-run --at --since --until --server --after-restart --help --version"
 
     COMPREPLY=()
     case $prev in
     --socket | --token-file | backup) compopt -o default ;;
-    --url | --share | --owner | --limit | --at | --since | --until) ;;
-    --client | check | notify | why) _holdfastctl_ask clients name ;;
+    --url | --share | --owner | --address | --held | --limit | --at | --since | --until | --server) ;;
+    --sort) _holdfastctl_columns ;;
+    client) COMPREPLY=($(compgen -W "dead" -- "$cur")) ;;
+    --client | check | notify | why | dead) _holdfastctl_ask clients name ;;
     --lock) _holdfastctl_ask locks id ;;
     --file) _holdfastctl_ask locks path file ;;
     grace) COMPREPLY=($(compgen -W "end hold" -- "$cur")) ;;

@@ -223,10 +223,11 @@ static int ask_page(struct ctl *ctl, const char *name, const char *cursor, size_
     ctl_add_query(path, "limit", number);
     ctl_add_query(path, "cursor", cursor);
     ctl_add_query(path, "client", ctl->client);
-    ctl_add_query(path, ctl->file && ctl->file[0] == '/' ? "path" : "file", ctl->file);
+    if (ctl->file && !strpbrk(ctl->file, "*?[")) /* a pattern is matched here (rows.c) */
+        ctl_add_query(path, ctl->file[0] == '/' ? "path" : "file", ctl->file);
     ctl_add_query(path, "share", ctl->export);
     ctl_add_query(path, "owner", ctl->owner);
-    ctl_add_query(path, "waited", ctl->waited);
+    ctl_add_query(path, "waited", ctl->only_waited ? "true" : NULL);
     return ctl_ask(ctl, "GET", path, NULL, out);
 }
 
@@ -265,9 +266,14 @@ int ctl_ask_waited(struct ctl *ctl, json_t **out)
 {
     struct ctl waited = *ctl;
 
+<<<<<<< HEAD
     /* These filters choose waiters, not locks. */
     waited.client = waited.owner = waited.limit = NULL;
     waited.waited = "true";
+=======
+    waited.client = waited.owner = waited.limit = NULL; /* these choose the waiters */
+    waited.only_waited = true;
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
     return ctl_ask_list(&waited, "locks", out);
 }
 

@@ -37,7 +37,14 @@ int ctl_clients(struct ctl *ctl, int argc, char **argv)
 {
     static const char *const TITLES[] = {"ID",    "NAME",    "ADDRESS", "BY",
                                          "LOCKS", "WAITING", "IDLE",    "NOTICE"};
-    static const struct ctl_list LIST = {"clients", 8, TITLES, add_row, NULL};
+    static const struct ctl_list LIST = {
+        .name = "clients",
+        .columns = 8,
+        .titles = TITLES,
+        .spare = "036",
+        .sortable = CTL_SORT_CLIENTS,
+        .add_row = add_row,
+    };
 
     (void)argv;
     return ctl_show_list(ctl, argc, &LIST);

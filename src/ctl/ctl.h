@@ -28,13 +28,24 @@ struct ctl {
     bool wide;  /* tables may be wider than the terminal */
     bool yes;   /* do not ask for confirmation */
     bool watch; /* repeat until interrupted */
+    bool help, version;
     bool color;
+<<<<<<< HEAD
     /* Options of commands; NULL: the option was not given. */
     const char *client, *file, *export, *owner, *lock, *limit;
     const char *at, *since, *until; /* times for `history` */
     const char *server;             /* the server for `doctor`: HOST:/DIRECTORY */
     bool after_restart;
     const char *waited; /* "true": only locks on files that clients wait for are listed */
+=======
+    const char *client, *file, *export, *owner, *lock, *limit; /* options of commands; NULL: none */
+    const char *address, *held, *waited, *sort; /* lists: networks, ages, a column; NULL: none */
+    bool csv, tree, once, dry_run;
+    const char *at, *since, *until; /* history: times */
+    const char *server;             /* doctor: HOST:/DIRECTORY */
+    bool after_restart;
+    bool only_waited;    /* of locks, those on files that clients wait for; chosen by the daemon */
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 };
 
 struct ctl_command {
@@ -44,12 +55,19 @@ struct ctl_command {
     /* Runs the command with the arguments behind its name. */
     int (*run)(struct ctl *ctl, int argc, char **argv);
     bool watchable;
+<<<<<<< HEAD
     /* Which of --client, --file, ... the command takes, by their letters (main.c). */
     const char *filters;
+=======
+    const char *options; /* which options it takes, by their letters (main.c) */
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 };
 
 int ctl_status(struct ctl *ctl, int argc, char **argv);
 int ctl_clients(struct ctl *ctl, int argc, char **argv);
+int ctl_top(struct ctl *ctl, int argc, char **argv);
+int ctl_reservations(struct ctl *ctl, int argc, char **argv);
+int ctl_client(struct ctl *ctl, int argc, char **argv);
 int ctl_page(struct ctl *ctl, int argc, char **argv);
 int ctl_locks(struct ctl *ctl, int argc, char **argv);
 int ctl_waiters(struct ctl *ctl, int argc, char **argv);
@@ -87,7 +105,19 @@ int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out);
  * an array. */
 int ctl_ask_waited(struct ctl *ctl, json_t **out);
 
+<<<<<<< HEAD
 /* True if the word is the id, name or address of the client. */
+=======
+/* release.c: adds the answer to a release, which it takes, to the sum (NULL at first). */
+void ctl_add_released(json_t **sum, json_t *answer);
+/* Prints what was released, and the requests that were granted because of it. */
+void ctl_print_released(struct ctl *ctl, const json_t *answer);
+
+/* why.c: every wait, by file, as `why` shows it. */
+int ctl_show_tree(struct ctl *ctl);
+
+/* Whether the word is the id, name or address of a client. */
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 bool ctl_is_named(const json_t *client, const char *word);
 /* Finds the id of the client with this id, name or address. Returns CTL_NOT_FOUND, and prints it,
  * unless there is exactly one. */
@@ -118,14 +148,17 @@ void ctl_elide(const char *text, size_t columns, char out[CTL_WORD_MAX]);
 
 /* table.c: holds all cells until it is printed, because columns are as wide as their widest cell.
  */
-enum { CTL_COLUMNS_MAX = 10 };
+enum { CTL_COLUMNS_MAX = 10 }; /* so that a digit names one */
 enum ctl_color { CTL_PLAIN, CTL_RED, CTL_GREEN, CTL_YELLOW, CTL_BOLD, CTL_DIM };
 
 struct ctl_table {
     const struct ctl *ctl;
     size_t columns;
+    const char
+        *spare; /* columns that are left out first where there is no room: "05"; NULL: none */
     struct ctl_cell *cells;
     size_t count;
+    size_t marked; /* a row that stands out, counted from the titles; 0: none */
 };
 
 void ctl_table_init(struct ctl_table *table, const struct ctl *ctl, size_t columns,
@@ -133,11 +166,24 @@ void ctl_table_init(struct ctl_table *table, const struct ctl *ctl, size_t colum
 void ctl_table_add(struct ctl_table *table, const char *text, enum ctl_color color);
 void ctl_table_print(struct ctl_table *table); /* prints the table and frees it */
 
+<<<<<<< HEAD
 /* A command that prints a list has a name in the API, and says how a row is shown. */
+=======
+/* What a list can be sorted by: the name for --sort, and where a row has it ("client.name"). */
+struct ctl_column {
+    const char *name;
+    const char *path;
+};
+
+/* A command that prints a list: its name in the API, and how a row is shown. */
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 struct ctl_list {
     const char *name;
     size_t columns;
     const char *const *titles;
+    const char *spare;                 /* as in ctl_table */
+    const struct ctl_column *sortable; /* the last has no name */
+    const char *held, *waited;         /* keys of the seconds for --held and --waited; or NULL */
     void (*add_row)(struct ctl_table *table, const json_t *row);
     /* Adds to the rows what else they need; NULL: nothing. */
     int (*complete)(struct ctl *ctl, json_t *rows);
@@ -146,8 +192,30 @@ struct ctl_list {
 };
 int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list);
 
+<<<<<<< HEAD
 /* history.c: prints the files of the locks that were lost since this time, in UTC. It prints
  * nothing if no history is kept or the caller may not see files. */
+=======
+/* rows.c: the rows of a list that pass the filters of the command line, in the order of --sort, at
+ * most --limit of them; *cut: there are more. The list may lack all but its name. */
+int ctl_choose_rows(struct ctl *ctl, const struct ctl_list *list, json_t **out, bool *cut);
+/* Sorts an array by a column; -COLUMN: descending. False if there is none of that name. */
+bool ctl_sort_rows(json_t *rows, const struct ctl_column *columns, const char *by);
+/* For the help of a command: what its list can be sorted by. */
+void ctl_print_columns(const char *command);
+extern const struct ctl_column CTL_SORT_LOCKS[], CTL_SORT_WAITERS[], CTL_SORT_CLIENTS[],
+    CTL_SORT_RESERVATIONS[];
+/* "90s", "10m", "2h", "1d". False, printed, if it is no age. */
+bool ctl_read_age(const char *option, const char *text, double *seconds);
+
+/* history.c: a time as a user writes it, into the form of REST. text NULL: out is "". False: not a
+ * time, and printed. */
+enum { CTL_TIME_MAX = 32 };
+bool ctl_read_time(const char *option, const char *text, char out[CTL_TIME_MAX]);
+
+/* history.c: prints the files of the locks that were lost since then, in UTC; nothing, if no
+ * history is kept or the caller may not see files. */
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 void ctl_history_lost(struct ctl *ctl, const char *since);
 
 /* Prints text in a colour, if colours are enabled. */

@@ -11,8 +11,6 @@
 #include "base/text.h"
 #include "ctl/ctl.h"
 
-enum { TIME_MAX = 32 };
-
 /* ---- times ---- */
 
 /* Parses "2h", "30m", "45s" or "3d": how long ago. */
@@ -44,8 +42,24 @@ static bool parse_ago(const char *text, time_t now, time_t *out)
     return true;
 }
 
+<<<<<<< HEAD
 /* Parses a moment. A time of day means the last such time that has passed, so "03:12" is today's
  * when asked at noon, and yesterday's when asked at 2 o'clock. */
+=======
+/* "@1795000000": seconds since 1970, as date(1) and Pacemaker write them. */
+static bool parse_unix(const char *text, time_t *out)
+{
+    char *end;
+    long n = text[0] == '@' ? strtol(text + 1, &end, 10) : -1;
+
+    if (n < 0 || end == text + 1 || *end)
+        return false;
+    *out = n;
+    return true;
+}
+
+/* A time of day is the last such time that has passed: "03:12" asked at noon, or at 2 o'clock. */
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 static bool parse_moment(const char *text, time_t now, time_t *out)
 {
     static const char *const DAYS[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
@@ -77,11 +91,15 @@ static bool parse_moment(const char *text, time_t now, time_t *out)
         }
         return true;
     }
-    return parse_ago(text, now, out);
+    return parse_ago(text, now, out) || parse_unix(text, out);
 }
 
+<<<<<<< HEAD
 /* Puts the text into the form of REST. If text is NULL, out is "". */
 static bool read_time(const char *option, const char *text, char out[TIME_MAX])
+=======
+bool ctl_read_time(const char *option, const char *text, char out[CTL_TIME_MAX])
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 {
     time_t moment;
     struct tm tm;
@@ -97,7 +115,7 @@ static bool read_time(const char *option, const char *text, char out[TIME_MAX])
         return false;
     }
     (void)gmtime_r(&moment, &tm);
-    (void)strftime(out, TIME_MAX, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    (void)strftime(out, CTL_TIME_MAX, "%Y-%m-%dT%H:%M:%SZ", &tm);
     return true;
 }
 
@@ -250,15 +268,15 @@ static int ask(struct ctl *ctl, const char *since, const char *until, json_t **o
 
 int ctl_history(struct ctl *ctl, int argc, char **argv)
 {
-    char since[TIME_MAX], until[TIME_MAX];
+    char since[CTL_TIME_MAX], until[CTL_TIME_MAX];
     json_t *answer;
     json_t *entries;
     int rv;
 
     (void)argv;
     if (argc > 0 || (ctl->at && (ctl->since || ctl->until)) ||
-        !read_time(ctl->at ? "at" : "since", ctl->at ? ctl->at : ctl->since, since) ||
-        !read_time(ctl->at ? "at" : "until", ctl->at ? ctl->at : ctl->until, until))
+        !ctl_read_time(ctl->at ? "at" : "since", ctl->at ? ctl->at : ctl->since, since) ||
+        !ctl_read_time(ctl->at ? "at" : "until", ctl->at ? ctl->at : ctl->until, until))
         return CTL_USAGE;
     rv = ask(ctl, since, until, &answer);
     if (rv != CTL_OK)

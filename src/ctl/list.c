@@ -16,12 +16,13 @@ int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list)
     struct ctl_table table;
     json_t *rows;
     json_t *row;
+    bool cut = false;
     size_t i;
     int rv;
 
     if (argc > 0)
         return CTL_USAGE;
-    rv = ctl_ask_list(ctl, list->name, &rows);
+    rv = ctl_choose_rows(ctl, list, &rows, &cut);
     if (rv != CTL_OK)
         return rv;
     if (list->complete) {
@@ -35,10 +36,14 @@ int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list)
         ctl_print_json(rows);
     } else {
         ctl_table_init(&table, ctl, list->columns, list->titles);
+        table.spare = list->spare;
         json_array_foreach(rows, i, row) list->add_row(&table, row);
         if (list->add_more)
             list->add_more(ctl, &table);
         ctl_table_print(&table);
+        if (cut)
+            (void)fprintf(stderr, "holdfastctl: only the first %s are shown; --limit shows more\n",
+                          ctl->limit);
         say_hidden(json_array_get(rows, 0));
     }
     json_decref(rows);

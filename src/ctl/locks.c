@@ -25,12 +25,13 @@ static void add_row(struct ctl_table *table, const json_t *lock)
 /* Adds holders outside that NFSv3 clients wait behind, each once. */
 static void add_outside(struct ctl *ctl, struct ctl_table *table)
 {
-    json_t *waiters, *waiter, *seen = json_object();
+    json_t *waiters = NULL, *waiter, *seen;
     char text[CTL_WORD_MAX], key[CTL_WORD_MAX * 2];
     size_t i;
 
-    if (ctl_ask_list(ctl, "waiters", &waiters) != CTL_OK)
-        waiters = json_array();
+    if (ctl->address || ctl->held || ctl_ask_list(ctl, "waiters", &waiters) != CTL_OK)
+        return; /* it is not known where they come from, and since when */
+    seen = json_object();
     json_array_foreach(waiters, i, waiter)
     {
         const json_t *outside = json_object_get(waiter, "outside");
@@ -59,7 +60,16 @@ int ctl_locks(struct ctl *ctl, int argc, char **argv)
 {
     static const char *const TITLES[] = {"ID",   "CLIENT", "FILE", "BYTES",
                                          "MODE", "OWNER",  "HELD", "WAITERS"};
-    static const struct ctl_list LIST = {"locks", 8, TITLES, add_row, NULL, add_outside};
+    static const struct ctl_list LIST = {
+        .name = "locks",
+        .columns = 8,
+        .titles = TITLES,
+        .spare = "0543",
+        .sortable = CTL_SORT_LOCKS,
+        .held = "held_seconds",
+        .add_row = add_row,
+        .add_more = add_outside,
+    };
 
     (void)argv;
     return ctl_show_list(ctl, argc, &LIST);

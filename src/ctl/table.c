@@ -5,10 +5,16 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "ctl/ctl.h"
 
 enum {
+<<<<<<< HEAD
     GAP = 2,        /* spaces between two columns */
+=======
+    GAP = 2,  /* between two columns */
+    MARK = 2, /* before the rows of a table in which one is marked */
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
     WIDTH_MIN = 14, /* no column is cut below this: ids and numbers stay whole */
 };
 
@@ -69,13 +75,14 @@ void ctl_table_add(struct ctl_table *table, const char *text, enum ctl_color col
     table->count++;
 }
 
+/* A column of no width is not shown. */
 static size_t total(const size_t *widths, size_t columns)
 {
-    size_t sum = (columns - 1) * GAP;
+    size_t sum = 0;
 
     for (size_t i = 0; i < columns; i++)
-        sum += widths[i];
-    return sum;
+        sum += widths[i] > 0 ? widths[i] + GAP : 0;
+    return sum > 0 ? sum - GAP : 0;
 }
 
 /* Takes from the widest column until the table fits, or no column has anything to give. */
@@ -94,8 +101,30 @@ static void fit(size_t *widths, size_t columns, size_t room)
     }
 }
 
+<<<<<<< HEAD
 /* Returns the width of the terminal; it is unlimited in a pipe or a file, so that scripts get whole
  * texts. */
+=======
+/* Leaves spare columns out, in their order, until the rest fits when it is cut as far as it can be.
+ */
+static void drop(const struct ctl_table *table, size_t *widths, size_t room)
+{
+    for (const char *spare = table->spare; spare && *spare; spare++) {
+        size_t least[CTL_COLUMNS_MAX];
+        size_t shown = 0;
+
+        for (size_t i = 0; i < table->columns; i++) {
+            least[shown] = widths[i] < WIDTH_MIN ? widths[i] : WIDTH_MIN;
+            shown += widths[i] > 0;
+        }
+        if (total(least, shown) <= room)
+            return;
+        widths[*spare - '0'] = 0;
+    }
+}
+
+/* The width of the terminal; unlimited in a pipe or a file, so that scripts get whole texts. */
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 static size_t room_of(const struct ctl *ctl)
 {
     struct winsize size;
@@ -105,12 +134,24 @@ static size_t room_of(const struct ctl *ctl)
     return size.ws_col;
 }
 
+/* "NAME (ADDRESS)" that is too wide: the name, if that fits. */
+static bool without_brackets(const char *cell, size_t width, char text[CTL_WORD_MAX])
+{
+    const char *bracket = strrchr(cell, '(');
+
+    if (!bracket || bracket - cell < 2 || bracket[-1] != ' ' || ctl_width(cell) <= width)
+        return false;
+    hf_format(text, CTL_WORD_MAX, "%.*s", (int)(bracket - 1 - cell), cell);
+    return ctl_width(text) <= width;
+}
+
 static void print_cell(const struct ctl_table *table, const struct ctl_cell *cell, size_t width,
                        bool last)
 {
     char text[CTL_WORD_MAX];
 
-    ctl_elide(cell->text, width, text);
+    if (!without_brackets(cell->text, width, text))
+        ctl_elide(cell->text, width, text);
     ctl_paint(table->ctl, cell->color, text);
     if (last)
         putchar('\n');
@@ -118,20 +159,43 @@ static void print_cell(const struct ctl_table *table, const struct ctl_cell *cel
         printf("%*s", (int)(width - ctl_width(text) + GAP), "");
 }
 
+/* Peers choose names: a cell that a spreadsheet would take for a formula begins with a quote. */
+static void print_csv(const char *text, bool last)
+{
+    bool formula = text[0] && strchr("=+-@", text[0]) && text[strspn(text, "+-.0123456789")];
+
+    printf("\"%s", formula ? "'" : "");
+    for (; *text; text++)
+        printf(*text == '"' ? "\"\"" : "%c", *text);
+    printf("\"%s", last ? "\r\n" : ",");
+}
+
 void ctl_table_print(struct ctl_table *table)
 {
     size_t widths[CTL_COLUMNS_MAX] = {0};
+    size_t end = table->columns - 1;
+    size_t room;
 
     for (size_t i = 0; i < table->count; i++) {
         size_t w = ctl_width(table->cells[i].text);
         if (w > widths[i % table->columns])
             widths[i % table->columns] = w;
     }
-    fit(widths, table->columns, room_of(table->ctl));
+    room = room_of(table->ctl);
+    room -= table->marked > 0 && room > MARK ? MARK : 0;
+    drop(table, widths, room);
+    fit(widths, table->columns, room);
+    while (end > 0 && widths[end] == 0)
+        end--;
     for (size_t i = 0; i < table->count; i++) {
         size_t column = i % table->columns;
 
-        print_cell(table, &table->cells[i], widths[column], column == table->columns - 1);
+        if (table->ctl->csv)
+            print_csv(table->cells[i].text, column == table->columns - 1);
+        if (table->marked > 0 && column == 0)
+            (void)fputs(i / table->columns == table->marked ? "> " : "  ", stdout);
+        if (!table->ctl->csv && widths[column] > 0)
+            print_cell(table, &table->cells[i], widths[column], column == end);
         free(table->cells[i].text);
     }
     free(table->cells);

@@ -70,8 +70,19 @@ int ctl_waiters(struct ctl *ctl, int argc, char **argv)
 {
     static const char *const TITLES[] = {"CLIENT", "OWNER", "WAITED",  "FOR FILE",
                                          "BYTES",  "MODE",  "HELD BY", "HELD"};
-    static const struct ctl_list LIST = {"waiters", 8, TITLES, add_row, add_blockers};
+    static const struct ctl_list LIST = {
+        .name = "waiters",
+        .columns = 8,
+        .titles = TITLES,
+        .spare = "1547",
+        .sortable = CTL_SORT_WAITERS,
+        .waited = "waiting_seconds",
+        .add_row = add_row,
+        .complete = add_blockers,
+    };
 
     (void)argv;
+    if (ctl->tree && argc == 0)
+        return ctl_show_tree(ctl);
     return ctl_show_list(ctl, argc, &LIST);
 }

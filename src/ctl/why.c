@@ -310,8 +310,13 @@ static bool is_file(const json_t *row, const char *word)
            strcmp(path + all - len, word) == 0;
 }
 
+<<<<<<< HEAD
 /* Returns the waiters that the word means, one for each file; the others of the file are shown with
  * it. */
+=======
+/* The waiters that the word (NULL: any) means, one for each file; the others of the file are shown
+ * with it. */
+>>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 static json_t *choose(const struct why *why, const char *word)
 {
     json_t *chosen = json_array();
@@ -322,7 +327,8 @@ static json_t *choose(const struct why *why, const char *word)
     json_array_foreach(why->waiters, i, waiter)
     {
         const char *file = ctl_text(waiter, "file");
-        bool meant = ctl_is_named(json_object_get(waiter, "client"), word) || is_file(waiter, word);
+        bool meant =
+            !word || ctl_is_named(json_object_get(waiter, "client"), word) || is_file(waiter, word);
 
         if (!meant || json_object_get(seen, file))
             continue;
@@ -466,7 +472,7 @@ static void print(struct why *why, const json_t *chosen)
 static int explain(struct why *why, const char *word)
 {
     json_t *chosen = choose(why, word);
-    int rv = json_array_size(chosen) > 0 ? CTL_OK : CTL_NOT_FOUND;
+    int rv = json_array_size(chosen) > 0 || !word ? CTL_OK : CTL_NOT_FOUND;
 
     if (rv == CTL_OK)
         print(why, chosen);
@@ -479,7 +485,7 @@ static int explain(struct why *why, const char *word)
     return rv;
 }
 
-int ctl_why(struct ctl *ctl, int argc, char **argv)
+static int run(struct ctl *ctl, const char *word)
 {
     struct why why = {
         .ctl = ctl,
@@ -490,10 +496,10 @@ int ctl_why(struct ctl *ctl, int argc, char **argv)
         .clients = json_object(),
         .told = json_object(),
     };
-    int rv = argc == 1 ? read_all(&why) : CTL_USAGE;
+    int rv = read_all(&why);
 
     if (rv == CTL_OK)
-        rv = explain(&why, argv[0]);
+        rv = explain(&why, word);
     json_decref(why.waiters);
     json_decref(why.queues);
     json_decref(why.held);
@@ -501,4 +507,18 @@ int ctl_why(struct ctl *ctl, int argc, char **argv)
     json_decref(why.clients);
     json_decref(why.told);
     return rv;
+}
+
+int ctl_why(struct ctl *ctl, int argc, char **argv)
+{
+    return argc == 1 ? run(ctl, argv[0]) : CTL_USAGE;
+}
+
+/* A filter would cut chains. */
+int ctl_show_tree(struct ctl *ctl)
+{
+    if (!ctl->client && !ctl->file && !ctl->export && !ctl->owner && !ctl->address && !ctl->waited)
+        return run(ctl, NULL);
+    (void)fprintf(stderr, "holdfastctl: --tree shows every wait; for one, holdfastctl why\n");
+    return CTL_USAGE;
 }

@@ -1,39 +1,23 @@
 #!/usr/bin/env python3
 """holdfastctl (ADM-04): each command, its tables, its JSON, its exit codes; check against hosts dead and alive."""
 import contextlib
-import fcntl
 import json
 import os
 import pty
 import re
 import socket
-import struct
 import subprocess
 import tempfile
-import termios
 import unicodedata
 from pathlib import Path
 
+from ctl_program import CTL, NOT_FOUND, OK, REFUSED, TROUBLE, UNREACHABLE, USAGE, ctl, ctl_ok, on_terminal
 from holdfast_test import netns, tap
 from holdfast_test.daemon import Daemon
 from world import NLM, NSM, Host, Locker, ask, get, monitor
 
-CTL = os.environ.get("HOLDFASTCTL", "holdfastctl")
 COMPLETION = Path(__file__).parents[2] / "packaging/completion/holdfastctl.bash"
-OK, REFUSED, USAGE, UNREACHABLE, NOT_FOUND, TROUBLE = range(6)
 FILE = b"\x01\x02file-of-test"
-
-
-def ctl(*arguments, env=None):
-    done = subprocess.run([CTL, *arguments], stdin=subprocess.DEVNULL, timeout=60,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | (env or {}))
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
-def ctl_ok(*arguments):
-    status, out, err = ctl(*arguments)
-    assert status == OK and err == "", f"{arguments}: {status} {out} {err}"
-    return out
 
 
 class Scene:
@@ -132,21 +116,6 @@ def tables_are_aligned():
             assert all(row[at - 1] == " " and row[at] != " " for row in rows), (title, head, rows)
 
 
-def on_terminal(columns, *arguments, **env):
-    """What is printed on a terminal of this width, without colours."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    subprocess.run([CTL, *arguments], stdin=subprocess.DEVNULL, stdout=slave, check=True,
-                   env=os.environ | {"NO_COLOR": "1", "LC_ALL": "C.UTF-8"} | env)
-    os.close(slave)
-    text = b""
-    with contextlib.suppress(OSError):
-        while piece := os.read(master, 65536):
-            text += piece
-    os.close(master)
-    return text.decode().replace("\r\n", "\n")
-
-
 @tap.test
 def tables_fit_the_terminal():
     """On a narrow terminal long texts lose their middle; --wide, --json and a pipe have all of them."""
@@ -228,7 +197,7 @@ def release_asks_and_tells():
 def release_does_not_widen_what_was_asked():
     """Given a filter that release does not have, it refuses: it would release more than was meant."""
     with Scene():
-        for narrower in (("--owner", "99"), ("--share", "other"), ("--limit", "1")):
+        for narrower in (("--address", "192.0.2.9"), ("--share", "other"), ("--limit", "1")):
             status, out, err = ctl("release", "--client", "alpha.example", *narrower, "--yes")
             assert status == USAGE and narrower[0] in err and not out, (status, out, err)
         for second in (("--file", FILE.hex()), ("--lock", get("locks")["locks"][0]["id"])):  # one of the two would be passed over
