@@ -287,10 +287,13 @@ static void print_advice(const struct why *why)
 
         if (i == 0)
             puts("what you can do:");
-        printf("  holdfastctl check %s\n      see whether the holder of lock %s is alive\n"
-               "  holdfastctl release --lock %s\n      free it without the holder's consent\n",
-               ctl_text(json_object_get(lock, "client"), "id"), ctl_text(lock, "id"),
-               ctl_text(lock, "id"));
+        printf(
+            "  holdfastctl check %s\n      see whether the holder of lock %s is alive\n"
+            "  holdfastctl release --lock %s\n      free it without the holder's consent\n"
+            "  holdfastctl client dead %s\n      if its host is dead for certain: free all that it "
+            "has\n",
+            ctl_text(json_object_get(lock, "client"), "id"), ctl_text(lock, "id"),
+            ctl_text(lock, "id"), ctl_text(json_object_get(lock, "client"), "id"));
     }
 }
 
