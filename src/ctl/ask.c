@@ -266,14 +266,8 @@ int ctl_ask_waited(struct ctl *ctl, json_t **out)
 {
     struct ctl waited = *ctl;
 
-<<<<<<< HEAD
-    /* These filters choose waiters, not locks. */
-    waited.client = waited.owner = waited.limit = NULL;
-    waited.waited = "true";
-=======
     waited.client = waited.owner = waited.limit = NULL; /* these choose the waiters */
     waited.only_waited = true;
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
     return ctl_ask_list(&waited, "locks", out);
 }
 

@@ -30,22 +30,13 @@ struct ctl {
     bool watch; /* repeat until interrupted */
     bool help, version;
     bool color;
-<<<<<<< HEAD
-    /* Options of commands; NULL: the option was not given. */
-    const char *client, *file, *export, *owner, *lock, *limit;
-    const char *at, *since, *until; /* times for `history` */
-    const char *server;             /* the server for `doctor`: HOST:/DIRECTORY */
-    bool after_restart;
-    const char *waited; /* "true": only locks on files that clients wait for are listed */
-=======
     const char *client, *file, *export, *owner, *lock, *limit; /* options of commands; NULL: none */
     const char *address, *held, *waited, *sort; /* lists: networks, ages, a column; NULL: none */
     bool csv, tree, once, dry_run;
     const char *at, *since, *until; /* history: times */
     const char *server;             /* doctor: HOST:/DIRECTORY */
     bool after_restart;
-    bool only_waited;    /* of locks, those on files that clients wait for; chosen by the daemon */
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
+    bool only_waited; /* of locks, those on files that clients wait for; chosen by the daemon */
 };
 
 struct ctl_command {
@@ -55,12 +46,7 @@ struct ctl_command {
     /* Runs the command with the arguments behind its name. */
     int (*run)(struct ctl *ctl, int argc, char **argv);
     bool watchable;
-<<<<<<< HEAD
-    /* Which of --client, --file, ... the command takes, by their letters (main.c). */
-    const char *filters;
-=======
     const char *options; /* which options it takes, by their letters (main.c) */
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 };
 
 int ctl_status(struct ctl *ctl, int argc, char **argv);
@@ -105,9 +91,6 @@ int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out);
  * an array. */
 int ctl_ask_waited(struct ctl *ctl, json_t **out);
 
-<<<<<<< HEAD
-/* True if the word is the id, name or address of the client. */
-=======
 /* release.c: adds the answer to a release, which it takes, to the sum (NULL at first). */
 void ctl_add_released(json_t **sum, json_t *answer);
 /* Prints what was released, and the requests that were granted because of it. */
@@ -117,7 +100,6 @@ void ctl_print_released(struct ctl *ctl, const json_t *answer);
 int ctl_show_tree(struct ctl *ctl);
 
 /* Whether the word is the id, name or address of a client. */
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 bool ctl_is_named(const json_t *client, const char *word);
 /* Finds the id of the client with this id, name or address. Returns CTL_NOT_FOUND, and prints it,
  * unless there is exactly one. */
@@ -166,9 +148,6 @@ void ctl_table_init(struct ctl_table *table, const struct ctl *ctl, size_t colum
 void ctl_table_add(struct ctl_table *table, const char *text, enum ctl_color color);
 void ctl_table_print(struct ctl_table *table); /* prints the table and frees it */
 
-<<<<<<< HEAD
-/* A command that prints a list has a name in the API, and says how a row is shown. */
-=======
 /* What a list can be sorted by: the name for --sort, and where a row has it ("client.name"). */
 struct ctl_column {
     const char *name;
@@ -176,7 +155,6 @@ struct ctl_column {
 };
 
 /* A command that prints a list: its name in the API, and how a row is shown. */
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 struct ctl_list {
     const char *name;
     size_t columns;
@@ -192,10 +170,6 @@ struct ctl_list {
 };
 int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list);
 
-<<<<<<< HEAD
-/* history.c: prints the files of the locks that were lost since this time, in UTC. It prints
- * nothing if no history is kept or the caller may not see files. */
-=======
 /* rows.c: the rows of a list that pass the filters of the command line, in the order of --sort, at
  * most --limit of them; *cut: there are more. The list may lack all but its name. */
 int ctl_choose_rows(struct ctl *ctl, const struct ctl_list *list, json_t **out, bool *cut);
@@ -215,7 +189,6 @@ bool ctl_read_time(const char *option, const char *text, char out[CTL_TIME_MAX])
 
 /* history.c: prints the files of the locks that were lost since then, in UTC; nothing, if no
  * history is kept or the caller may not see files. */
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 void ctl_history_lost(struct ctl *ctl, const char *since);
 
 /* Prints text in a colour, if colours are enabled. */

@@ -42,10 +42,6 @@ static bool parse_ago(const char *text, time_t now, time_t *out)
     return true;
 }
 
-<<<<<<< HEAD
-/* Parses a moment. A time of day means the last such time that has passed, so "03:12" is today's
- * when asked at noon, and yesterday's when asked at 2 o'clock. */
-=======
 /* "@1795000000": seconds since 1970, as date(1) and Pacemaker write them. */
 static bool parse_unix(const char *text, time_t *out)
 {
@@ -59,7 +55,6 @@ static bool parse_unix(const char *text, time_t *out)
 }
 
 /* A time of day is the last such time that has passed: "03:12" asked at noon, or at 2 o'clock. */
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 static bool parse_moment(const char *text, time_t now, time_t *out)
 {
     static const char *const DAYS[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
@@ -94,12 +89,7 @@ static bool parse_moment(const char *text, time_t now, time_t *out)
     return parse_ago(text, now, out) || parse_unix(text, out);
 }
 
-<<<<<<< HEAD
-/* Puts the text into the form of REST. If text is NULL, out is "". */
-static bool read_time(const char *option, const char *text, char out[TIME_MAX])
-=======
 bool ctl_read_time(const char *option, const char *text, char out[CTL_TIME_MAX])
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 {
     time_t moment;
     struct tm tm;

@@ -6,15 +6,9 @@
 #include "ctl/confirm.h"
 #include "ctl/ctl.h"
 
-<<<<<<< HEAD
-    /* Makes the path of the request, and the question to confirm it, from the command line. */
-    static int
-    target(struct ctl *ctl, char path[CTL_PATH_MAX], char *question, size_t question_size)
-=======
-    /* The path of the request, and the question to confirm it, from the command line. */
-    static int target(struct ctl *ctl, char path[CTL_PATH_MAX], char *question,
-                      size_t question_size, char id[32])
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
+/* The path of the request, and the question to confirm it, from the command line. */
+static int target(struct ctl *ctl, char path[CTL_PATH_MAX], char *question, size_t question_size,
+                  char id[32])
 {
     int rv;
 

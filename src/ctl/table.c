@@ -9,12 +9,8 @@
 #include "ctl/ctl.h"
 
 enum {
-<<<<<<< HEAD
-    GAP = 2,        /* spaces between two columns */
-=======
-    GAP = 2,  /* between two columns */
-    MARK = 2, /* before the rows of a table in which one is marked */
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
+    GAP = 2,        /* between two columns */
+    MARK = 2,       /* before the rows of a table in which one is marked */
     WIDTH_MIN = 14, /* no column is cut below this: ids and numbers stay whole */
 };
 
@@ -101,10 +97,6 @@ static void fit(size_t *widths, size_t columns, size_t room)
     }
 }
 
-<<<<<<< HEAD
-/* Returns the width of the terminal; it is unlimited in a pipe or a file, so that scripts get whole
- * texts. */
-=======
 /* Leaves spare columns out, in their order, until the rest fits when it is cut as far as it can be.
  */
 static void drop(const struct ctl_table *table, size_t *widths, size_t room)
@@ -124,7 +116,6 @@ static void drop(const struct ctl_table *table, size_t *widths, size_t room)
 }
 
 /* The width of the terminal; unlimited in a pipe or a file, so that scripts get whole texts. */
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 static size_t room_of(const struct ctl *ctl)
 {
     struct winsize size;

@@ -313,13 +313,8 @@ static bool is_file(const json_t *row, const char *word)
            strcmp(path + all - len, word) == 0;
 }
 
-<<<<<<< HEAD
-/* Returns the waiters that the word means, one for each file; the others of the file are shown with
- * it. */
-=======
 /* The waiters that the word (NULL: any) means, one for each file; the others of the file are shown
  * with it. */
->>>>>>> 8d6696d (ctl: top, sorted and filtered lists, dry runs, help for each command)
 static json_t *choose(const struct why *why, const char *word)
 {
     json_t *chosen = json_array();

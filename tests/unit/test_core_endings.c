@@ -194,6 +194,52 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* What the listener does not want is not told, and neither is that it was undone. */
+static void what_is_not_wanted_is_not_told(void **state)
+{
+    struct world *w = *state;
+
+    deaf = true;
+    assert_int_equal(LOCK(w, .len = 100), GRANTED);
+    w->by_hand = true;
+    assert_int_equal(UNLOCK(w, .len = 100), GRANTED);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).locks, 1);
+    w->by_hand = false;
+    world_later(w, 5000);
+    assert_int_equal(UNLOCK(w, .len = 100), GRANTED);
+    assert_int_equal(n_told, 0);
+}
+
+/* How long the oldest request has waited, and how many wait by export: for metrics. A request that
+ * is being granted waits no more; one whose grant is undone waits again, since it came. */
+static void waits_are_counted(void **state)
+{
+    struct world *w = *state;
+    struct hf_bytes name;
+    uint64_t waiting;
+
+    assert_int_equal(LOCK(w, .len = 10), GRANTED);
+    assert_int_equal(world_status(w).oldest_wait_ms, 0);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
+    world_later(w, 3000);
+    assert_int_equal(LOCK(w, .client = 3, .len = 10, .block = true), BLOCKED);
+    assert_int_equal(world_status(w).oldest_wait_ms, 3000);
+    assert_true(hf_core_view_waits(w->core, 0, &name, &waiting));
+    assert_true(hf_bytes_equal(name, hf_bytes_str("default")));
+    assert_int_equal(waiting, 2);
+    assert_false(hf_core_view_waits(w->core, 1, &name, &waiting));
+    w->by_hand = true;
+    assert_int_equal(UNLOCK(w, .len = 10), GRANTED);
+    assert_int_equal(world_status(w).oldest_wait_ms, 0); /* client 3 came just now */
+    assert_true(hf_core_view_waits(w->core, 0, &name, &waiting));
+    assert_int_equal(waiting, 1);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).oldest_wait_ms, 3000);
+    assert_true(hf_core_view_waits(w->core, 0, &name, &waiting));
+    assert_int_equal(waiting, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +251,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_not_reclaimed_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_end_that_is_undone_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_merge_that_is_undone_tells_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_wanted_is_not_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(waits_are_counted, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

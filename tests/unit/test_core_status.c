@@ -946,15 +946,15 @@ static void operator_declares_dead(void **state)
     LOCK(w, .client = 1, .fh = "g");
     LOCK(w, .client = 2, .len = 10, .block = true);
     LOCK(w, .client = 2, .fh = "h");
-    LOCK(w, .client = 1, .fh = "h", .block = true);
+    LOCK(w, .client = 1, .svid = 2, .fh = "h", .block = true);
     assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, &client, 1), 1);
     assert_int_equal(hf_core_client_dead(w->core, w->now, client.record.id, &wait), 3);
     assert_int_not_equal(wait.seq, 0);
     world_commit_one(w, HF_EIO);
     assert_int_equal(world_status(w).locks, 3);
     world_later(w, 5000);
-    assert_int_equal(world_status(w).locks, 2);   /* h, and what client 2 waited for */
-    assert_int_equal(world_status(w).waiters, 1); /* its callback is not answered yet */
+    assert_int_equal(world_status(w).locks, 2); /* h, and what client 2 waited for */
+    assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
     assert_true(world_event(w, HF_EVENT_CLIENT_DEAD, &event));
     assert_int_equal(event.b, 3);
