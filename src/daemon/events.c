@@ -29,8 +29,7 @@ static const struct {
     [HF_EVENT_CLIENT_UNREACHABLE] = {HF_LOG_WARN, "client given up as crashed", "state",
                                      "locks_lost"},
     [HF_EVENT_CLIENT_UNTOLD] = {HF_LOG_WARN,
-                                "client cannot be told of our restart: its locks are kept until "
-                                "grace ends",
+                                "client cannot be told: its locks are kept until grace ends",
                                 "state", "locks"},
     [HF_EVENT_CLIENT_UNRECLAIMED] = {HF_LOG_WARN, "client did not reclaim its locks in time",
                                      "state", "locks_lost"},

@@ -81,7 +81,7 @@ def filters_of_locks():
                 (f"file={FILE_B.hex()}", ["gamma"]), ("file=00a1b2", ["alpha"]),
                 ("share=projects", ["alpha"]), ("share=default", ["gamma"]), ("share=nix", []),
                 ("owner=33", ["gamma"]), ("owner=11%40alpha", ["alpha"]),
-                (f"owner={b'33@gam'.hex()}", ["gamma"]), ("waited=true", ["alpha"]),
+                (f"owner={b'33@gam'.hex()}", []), ("owner=%40gam", ["gamma"]), ("waited=true", ["alpha"]),
                 ("client=example&share=default", ["gamma"]), ("client=alpha&share=default", [])):
             found = names(get("locks?" + query)["locks"])
             assert found == expected, f"{query}: {found}"
@@ -470,6 +470,10 @@ def answers_fit_the_description():
                 ("DELETE", "/api/v1/files/{file}", f"/api/v1/files/{FILE_A.hex()}", None),
                 ("DELETE", "/api/v1/files", "/api/v1/files?path=/x", None),
                 ("GET", "/api/v1/locks", "/api/v1/locks?path=/x", None),
+                ("POST", "/api/v1/clients/{id}/dead", f"/api/v1/clients/{client}/dead", '{"since": "2001-01-01T00:00:00Z"}'),
+                ("POST", "/api/v1/clients/{id}/dead", f"/api/v1/clients/{client}/dead", None),
+                ("POST", "/api/v1/clients/{id}/dead", "/api/v1/clients/1/dead", None),
+                ("POST", "/api/v1/clients/{id}/dead", f"/api/v1/clients/{client}/dead", "nonsense"),
                 ("DELETE", "/api/v1/clients/{id}", f"/api/v1/clients/{client}", None),
                 ("DELETE", "/api/v1/losses", None, None),
                 ("GET", "/api/v1/history", None, None),
