@@ -336,8 +336,8 @@ def s5_a_client_cut_off_that_is_back_within_grace_keeps_its_locks():
 @tap.test
 def s5_it_may_be_away_for_the_whole_grace_period():
     """The same with the link back after three failed notices: notices are repeated, and alpha's locks are kept for it until
-    grace ends (notify.on_failure=keep, the default)."""
-    settings = ("notify.timeout=2",)
+    grace ends (notify.on_failure=keep, the daemon's default but not that of the tests)."""
+    settings = ("notify.timeout=2", "notify.on_failure=keep")
     serve(*settings)
     alpha, beta = guests("alpha", "beta")
     a, b = alpha.app("a", "s5-keep"), beta.app("b", "s5-keep")
