@@ -82,6 +82,10 @@ def rates(bench):
         add(f"1 x 1, durable={durable}, keeper: more than without", on - off, "us", f"{AT_MOST_US} us", AT_MOST_US, "<= 1")
 
 
+def resident(pid):
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def lock_all(port, handles):
     with nsm.connect(port=port, timeout=60) as client:
         for fh in handles:
@@ -89,22 +93,25 @@ def lock_all(port, handles):
 
 
 def start(bench):
-    """Daemon and keeper are killed, and both start anew: from the daemon's first call to all files claimed."""
+    """Daemon and keeper are killed, and both start anew: from the daemon's first call to all files claimed. Where the process may not open so
+    many files, fewer are claimed, in as much less time."""
     folder, add = bench.directory / "many", bench.results.add
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (FILES + 1000, max(hard, FILES + 1000)))
-    handles = make_files(folder / "export", FILES)
-    socket, options = str(folder / "keeper"), ("--set", f"files={FILES + 1000}")
-    sets = (f"keeper.socket={socket}", f"limits.locks_per_owner={FILES + 1000}")
+    files = min(FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 1000)
+    at_most_s = START_S * files / FILES
+    handles = make_files(folder / "export", files)
+    socket, options = str(folder / "keeper"), ("--set", f"files={files + 500}")
+    sets = (f"keeper.socket={socket}", f"limits.locks_per_owner={files + 500}")
     try:
         with k.Keeper(folder / "export", path=socket, options=options) as keeper, \
                 servers.holdfast(bench.build, folder / "store", *sets) as server:
             wait_until_up(server)
-            empty, empty_keeper = server.resident_bytes(), servers.Server(0, keeper.process).resident_bytes()
+            empty, empty_keeper = server.resident_bytes(), resident(keeper.worker())
             lock_all(server.port, handles)
-            add("daemon: memory of a claimed file with a lock", (server.resident_bytes() - empty) / FILES, "bytes", "files", 1)
-            add("keeper: memory of a claimed file", (servers.Server(0, keeper.process).resident_bytes() - empty_keeper) / FILES,
+            add("daemon: memory of a claimed file with a lock", (server.resident_bytes() - empty) / files, "bytes", "files", 1)
+            add("keeper: memory of a claimed file", (resident(keeper.worker()) - empty_keeper) / files,
                 "bytes", "files", 1)
             server.process.kill()
             server.process.wait()
@@ -116,7 +123,7 @@ def start(bench):
                 served = time.monotonic()
                 wait_until_up(server)
                 seconds = time.monotonic() - served
-                add(f"start with {FILES:,} files: until all are claimed", time.monotonic() - began, "s", f"{START_S} s", START_S, "< 1")
-                add("of which after the daemon answers", seconds, "s", f"{START_S} s", START_S)
+                add(f"start with {files:,} files: until all are claimed", time.monotonic() - began, "s", f"{at_most_s:.2f} s", at_most_s, "< 1")
+                add("of which after the daemon answers", seconds, "s", f"{at_most_s:.2f} s", at_most_s)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

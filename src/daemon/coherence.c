@@ -40,6 +40,8 @@ static void on_claim(void *ctx, const struct hf_claim *claim)
     struct hf_coherence *c = ctx;
     struct hf_keeper_op op = op_of(claim);
 
+    if (claim->kind == HF_CLAIM_RAISE && !c->compared)
+        c->missing++;
     if (claim->kind != HF_CLAIM_WAIT && claim->kind != HF_CLAIM_CANCEL && c->n_open++ == 0)
         c->asked_ns = uv_hrtime();
     if (hf_buf_len(&c->waiting) == 0 && hf_keeper_client_put(c->client, &op) == 0)
@@ -218,6 +220,8 @@ static void on_held(void *ctx, const struct hf_keeper_op *held)
         return;
     }
     c->up = true;
+    c->compared = false;
+    c->missing = 0;
     hf_core_claims_begin(c->service->core, hf_service_now(c->service));
 }
 
@@ -309,10 +313,23 @@ static void tell_may_serve(struct hf_coherence *c)
     c->watcher.may_serve(c->watcher.ctx);
 }
 
-void hf_coherence_end_turn(struct hf_coherence *c)
+/* The first claims after a list are for what clients hold and the keeper did not. At a start that
+ * is nothing new; later nobody knows who had these bytes meanwhile. */
+static void note_missing(struct hf_coherence *c)
 {
-    if (!c->service)
+    if (c->compared)
         return;
+    c->compared = true;
+    if (c->lost == 0 || c->missing == 0)
+        return;
+    c->n_missed += c->missing;
+    hf_log(HF_LOG_WARN, "the kernel did not hold all locks for a while",
+           HF_UINT("ranges", c->missing),
+           HF_STR("reason", "the keeper is another one, and nobody kept its files"));
+}
+
+void hf_coherence_hand_out(struct hf_coherence *c)
+{
     if (c->broken)
         begin_anew(c);
     if (!c->client && connect_to(c) < 0) {
@@ -324,6 +341,7 @@ void hf_coherence_end_turn(struct hf_coherence *c)
         put_waiting(c);
         hf_core_claims_flush(c->service->core, hf_service_now(c->service), on_claim, c);
         hf_keeper_client_flush(c->client);
+        note_missing(c);
     }
     hf_service_released(c->service);
     if (!c->was_ready && hf_core_claims_ready(c->service->core)) {

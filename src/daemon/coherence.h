@@ -48,9 +48,11 @@ struct hf_coherence {
     uint64_t asked_ns; /* when the oldest claims without a result were sent; 0: there are none */
     uint64_t n_open;   /* how many claims, except for waits, have no result yet */
     struct hf_histogram claims_ns;
-    uint64_t lost; /* how often the connection was lost */
-    bool up;       /* the keeper is connected, and has told what is held */
-    bool broken;   /* the connection is to be closed at the end of the turn */
+    uint64_t lost;              /* how often the connection was */
+    uint64_t missing, n_missed; /* ranges that the keeper of now did not hold; of all keepers */
+    bool compared;              /* with what the keeper of now held */
+    bool up;                    /* connected, and told of what is held */
+    bool broken;                /* the connection is to be closed at the end of the turn */
     bool was_ready;
     bool may_serve; /* the watcher was told that requests may be served */
     uint64_t started_ms;
@@ -88,8 +90,15 @@ void hf_coherence_renew(struct hf_coherence *coherence, uint64_t valid_until_ms)
 int hf_coherence_exports(struct hf_coherence *coherence, struct hf_admin_exports *asked,
                          const char *path);
 
-/* Hands out what the core claims, at the end of a turn, after hf_service_settle(). */
-void hf_coherence_end_turn(struct hf_coherence *coherence);
+/* Hands out what the core claims: at the end of a turn, after hf_service_settle(). Without a keeper
+ * this costs nothing. */
+void hf_coherence_hand_out(struct hf_coherence *coherence);
+
+static inline void hf_coherence_end_turn(struct hf_coherence *coherence)
+{
+    if (coherence->service)
+        hf_coherence_hand_out(coherence);
+}
 
 /* Rests: the core is not used any more, but the keeper holds on. */
 void hf_coherence_rest(struct hf_coherence *coherence);

@@ -386,6 +386,9 @@ static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out
                     HF_COUNT_OF(refused));
     hf_expose_counter(out, "holdfast_keeper_lost_total",
                       "Times that the connection to the keeper was lost.", engine->coherence.lost);
+    hf_expose_counter(out, "holdfast_claims_missed_total",
+                      "Ranges of clients that the kernel did not hold for a while.",
+                      engine->coherence.n_missed);
     hf_expose_family(out, "holdfast_claim_seconds", "histogram",
                      "From the first claim of a turn until the keeper has answered all.");
     hf_expose_histogram(out, "holdfast_claim_seconds", NULL, &engine->coherence.claims_ns, FAST_LOW,

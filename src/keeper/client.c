@@ -25,7 +25,8 @@ struct hf_keeper_client {
     uv_timer_t timer; /* fires at the next attempt to connect */
     uv_poll_t poll;
     bool has_poll;
-    unsigned n_handles; /* how many handles are still to be closed */
+    int events;         /* that it waits for: setting them costs system calls */
+    unsigned n_handles; /* still to be closed */
 
     /* A ring of operations: head is the oldest that was not sent. */
     struct hf_keeper_op queue[HF_KEEPER_QUEUE_MAX];
@@ -92,7 +93,14 @@ static bool send_hello(struct hf_keeper_client *client)
     return send(client->fd, &message, sizeof(message), MSG_NOSIGNAL) == (ssize_t)sizeof(message);
 }
 
-/* Tries to connect; a unix socket connects at once or not at all. */
+/* A unix socket connects at once or not at all. */
+static void wait_for(struct hf_keeper_client *client, int events)
+{
+    if (client->events != events)
+        (void)uv_poll_start(&client->poll, events, on_ready);
+    client->events = events;
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct hf_keeper_client *client = timer->data;
@@ -114,7 +122,8 @@ static void on_timer(uv_timer_t *timer)
     client->has_poll = true;
     client->n_handles++;
     client->poll.data = client;
-    (void)uv_poll_start(&client->poll, UV_READABLE, on_ready);
+    client->events = 0;
+    wait_for(client, UV_READABLE);
 }
 
 /* ---- sending ---- */
@@ -177,8 +186,7 @@ static bool send_queue(struct hf_keeper_client *client)
 void hf_keeper_client_flush(struct hf_keeper_client *client)
 {
     if (client->is_up)
-        (void)uv_poll_start(&client->poll, UV_READABLE | (send_queue(client) ? 0 : UV_WRITABLE),
-                            on_ready);
+        wait_for(client, UV_READABLE | (send_queue(client) ? 0 : UV_WRITABLE));
 }
 
 int hf_keeper_client_put(struct hf_keeper_client *client, const struct hf_keeper_op *op)
@@ -268,7 +276,8 @@ static void hand_out(struct hf_keeper_client *client, const struct hf_keeper_hea
         ops->exported(ops->ctx, NULL);
 }
 
-/* Returns false if there is nothing more to be read, or the connection is gone. */
+/* False: nothing more to be read, which a message that is not full tells, or the connection is
+ * gone. */
 static bool receive(struct hf_keeper_client *client)
 {
     static const char NONSENSE[] = "the keeper sent a malformed message";
@@ -289,7 +298,7 @@ static bool receive(struct hf_keeper_client *client)
         welcome(client, records);
     else
         hand_out(client, &header, records);
-    return !client->is_closing && client->fd >= 0;
+    return !client->is_closing && client->fd >= 0 && records && header.count == HF_KEEPER_OPS_MAX;
 }
 
 static void on_ready(uv_poll_t *poll, int status, int events)
@@ -298,7 +307,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
     struct hf_keeper_client *client = poll->data;
 
     if (status < 0) {
-        fail(client, uv_strerror(status));
+        fail(client, "it has closed the connection");
         return;
     }
     if (events & UV_WRITABLE)

@@ -84,8 +84,8 @@ static const int ALLOWED[] = {
     CALL(getcwd),
     /* sockets and waiting; none of these works on a file */
     CALL(accept4), CALL(sendto), CALL(sendmsg), CALL(recvfrom), CALL(getsockopt), CALL(setsockopt),
-    CALL(poll), CALL(ppoll), CALL(timerfd_settime),
-    /* a thread that was made just before takes these first steps */
+    CALL(poll), CALL(ppoll), CALL(timerfd_settime), CALL(pipe2),
+    /* the first steps of a thread that was made just before */
     CALL(set_robust_list), CALL(rseq),
     /* memory, time, signals, the end */
     CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(futex), CALL(clock_gettime),

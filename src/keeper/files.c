@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "keeper/guard.h"
 #include "keeper/kernel_locks.h"
 #include "keeper/reopen.h"
 #include "keeper/store.h"
@@ -18,6 +19,7 @@ int hf_keeper_files_init(struct hf_keeper_files *files)
 {
     memset(files, 0, sizeof(*files));
     hf_list_init(&files->all);
+    hf_list_init(&files->idle);
     if (getrandom(&files->key, sizeof(files->key), 0) < 0)
         return HF_EUNAVAIL;
     if (hf_map_init(&files->map, &hf_alloc_heap) < 0)
@@ -62,6 +64,7 @@ struct hf_keeper_file *hf_keeper_files_adopt(struct hf_keeper_files *files, int6
         close(fd);
         return NULL;
     }
+    hf_guard_set(fd, handle, writable, false);
     file->fd = fd;
     file->writable = writable;
     file->since_ms = now_ms;
@@ -69,14 +72,27 @@ struct hf_keeper_file *hf_keeper_files_adopt(struct hf_keeper_files *files, int6
     memcpy(file->handle, handle.data, handle.len);
     hf_ranges_init(&file->ranges);
     hf_list_init(&file->waits);
+    hf_list_init(&file->idle);
     hf_list_add_tail(&files->all, &file->link);
     hf_map_insert(&files->map, &file->node, hf_hash(&files->key, handle.data, handle.len));
     files->count++;
     return file;
 }
 
-/* Closes the file. systemd's copy of the description would keep its locks, so they are released
- * first. */
+static void set_idle(struct hf_keeper_files *files, struct hf_keeper_file *file, bool idle)
+{
+    if (hf_list_linked(&file->idle)) {
+        hf_list_remove(&file->idle);
+        files->n_idle--;
+    }
+    if (!idle)
+        return;
+    file->idle_ms = files->now_ms;
+    hf_list_add_tail(&files->idle, &file->idle);
+    files->n_idle++;
+}
+
+/* systemd's copy of the description keeps its locks: they are released by hand. */
 void hf_keeper_files_close(struct hf_keeper_files *files, struct hf_keeper_file *file)
 {
     HF_ASSERT(file && hf_list_empty(&file->waits));
@@ -85,7 +101,9 @@ void hf_keeper_files_close(struct hf_keeper_files *files, struct hf_keeper_file 
         hf_kernel_unlock_all(file->fd);
         hf_store_remove(file);
     }
+    hf_guard_clear(file->fd);
     close(file->fd);
+    set_idle(files, file, false);
     hf_map_remove(&files->map, &file->node);
     hf_list_remove(&file->link);
     hf_ranges_free(&file->ranges);
@@ -93,10 +111,47 @@ void hf_keeper_files_close(struct hf_keeper_files *files, struct hf_keeper_file 
     files->count--;
 }
 
+static bool is_used(const struct hf_keeper_file *file)
+{
+    return file->ranges.count > 0 || !hf_list_empty(&file->waits) || file->pins > 0;
+}
+
+static struct hf_keeper_file *first_idle(struct hf_keeper_files *files)
+{
+    return hf_list_first(&files->idle, struct hf_keeper_file, idle);
+}
+
+/* Of a file that is used again, the place among the idle ones is forgotten here, not when the use
+ * begins. */
+static void end_idle(struct hf_keeper_files *files, struct hf_keeper_file *file)
+{
+    if (is_used(file))
+        set_idle(files, file, false);
+    else
+        hf_keeper_files_close(files, file);
+}
+
 void hf_keeper_files_done(struct hf_keeper_files *files, struct hf_keeper_file *file)
 {
-    if (file->ranges.count == 0 && hf_list_empty(&file->waits) && file->pins == 0)
-        hf_keeper_files_close(files, file);
+    if (is_used(file))
+        return;
+    set_idle(files, file, true);
+    if (files->n_idle > HF_FILES_IDLE_MAX)
+        end_idle(files, first_idle(files));
+}
+
+int hf_keeper_files_step(struct hf_keeper_files *files)
+{
+    struct hf_keeper_file *file;
+
+    while ((file = first_idle(files)) != NULL) {
+        int64_t due_ms = file->idle_ms + HF_FILES_IDLE_MS;
+
+        if (due_ms > files->now_ms)
+            return (int)(due_ms - files->now_ms);
+        end_idle(files, file);
+    }
+    return -1;
 }
 
 /* ---- opening ---- */
@@ -201,8 +256,14 @@ enum hf_keeper_status hf_keeper_files_get(struct hf_keeper_files *files, int64_t
     int fd;
 
     *out = hf_keeper_files_find(files, handle);
+    if (*out && (*out)->writable && !writable && !is_used(*out)) { /* a reader needs no more */
+        hf_keeper_files_close(files, *out);
+        *out = NULL;
+    }
     if (*out)
         return HF_KEEPER_OK;
+    while (files->count >= files->max && first_idle(files))
+        end_idle(files, first_idle(files));
     if (files->count >= files->max)
         return HF_KEEPER_TOO_MANY_FILES;
     status = find_file(files, now_ms, handle, &found);
@@ -241,12 +302,14 @@ enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *file
             return HF_KEEPER_FAILED;
         }
     }
+    hf_guard_set(fd, hf_bytes(file->handle, file->handle_len), true, false);
     if (file->stored) {
         hf_kernel_unlock_all(file->fd);
         hf_store_remove(file);
         hf_list_remove(&file->link);
         hf_list_add_tail(&files->all, &file->link);
     }
+    hf_guard_clear(file->fd);
     close(file->fd);
     file->fd = fd;
     file->writable = true;
@@ -308,7 +371,7 @@ void hf_keeper_files_count_below(const struct hf_keeper_files *files, const char
         const struct hf_keeper_file *file = hf_list_entry(node, struct hf_keeper_file, link);
 
         path_of(file->fd, of);
-        if (!is_below(of, path))
+        if (!is_used(file) || !is_below(of, path))
             continue;
         ++*n_files;
         *n_ranges += file->ranges.count;

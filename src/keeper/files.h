@@ -5,9 +5,10 @@
  *
  * A description is opened for reading. The first exclusive lock needs one that may write; it takes
  * the shared locks over before the first is closed. A description for writing keeps programs from
- * being executed, and prevents read leases, so only files that were locked exclusively have one. A
- * file without a lock and without a wait is closed at once, because an open one keeps its file
- * system from being unmounted.
+ * being executed and read leases away, so only files that were locked exclusively have one. A file
+ * without a lock and without a wait is closed soon, because an open one keeps its file system from
+ * being unmounted; but not at once, because a file that is locked again and again would be opened
+ * each time, which takes eight times as long as its lock.
  *
  * A file is opened only if it is inside the exports, regular, not below a path that the operator
  * has let go, and on a file system whose locks are seen by other programs (probe.h).
@@ -22,18 +23,21 @@
 #include "keeper/probe.h"
 #include "keeper/ranges.h"
 
-enum { HF_LET_GO_MAX = 16 };
+enum {
+    HF_LET_GO_MAX = 16,
+    HF_FILES_IDLE_MS = 20, /* for so long a file without locks stays open */
+    HF_FILES_IDLE_MAX = 256,
+};
 
 struct hf_keeper_file {
     struct hf_map_node node;
-    /*
-     * Links the file into the list of all files; those with a copy in systemd come first (store.h).
-     */
-    struct hf_list link;
-    struct hf_list waits; /* the file's waits (struct hf_wait), in the order in which they came */
+    struct hf_list link;  /* of all files: those with a copy in systemd first (store.h) */
+    struct hf_list idle;  /* of files that had no lock and no wait when they were last looked at */
+    struct hf_list waits; /* struct hf_wait, in the order in which they came */
     struct hf_ranges ranges;
     struct hf_keeper_identity identity;
-    int64_t since_ms; /* when the file was opened */
+    int64_t since_ms; /* when it was opened */
+    int64_t idle_ms;  /* when it was put among the idle ones */
     int fd;
     bool writable;
     unsigned pins; /* while this is not 0 the file stays open although nothing is held in it */
@@ -52,7 +56,10 @@ struct hf_keeper_files {
     struct hf_resolver resolver;
     struct hf_map map; /* the files by handle */
     struct hf_list all;
-    size_t count, max; /* max and ranges_max are for the caller to set */
+    struct hf_list idle; /* the one that is idle for the longest is the first */
+    size_t n_idle;
+    int64_t now_ms;    /* of this turn, for the caller to set; likewise: */
+    size_t count, max; /* max and ranges_max */
     uint64_t n_spans;
     uint32_t ranges_max; /* how many ranges one file may have */
     struct hf_hash_key key;
@@ -90,8 +97,10 @@ enum hf_keeper_status hf_keeper_files_identify(struct hf_keeper_files *files, in
 enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *files,
                                                     struct hf_keeper_file *file);
 
-/* Closes the file if nothing is held in it and nothing waits for it. */
+/* A file in which nothing is held and for which nothing waits is closed a little later, if that is
+ * still so: by hf_keeper_files_step(), which returns how long the loop may sleep, -1: for ever. */
 void hf_keeper_files_done(struct hf_keeper_files *files, struct hf_keeper_file *file);
+int hf_keeper_files_step(struct hf_keeper_files *files);
 
 /* Closes the file, whatever is held in it. No thread may wait in it. */
 void hf_keeper_files_close(struct hf_keeper_files *files, struct hf_keeper_file *file);

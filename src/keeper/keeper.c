@@ -96,7 +96,7 @@ static void change_file(struct hf_keeper *keeper, int64_t now_ms, const struct h
         add_answer(keeper, op, HF_KEEPER_OK, file, &holder);
         return;
     }
-    if (!file)
+    if (op->kind != HF_KEEPER_TEST || !file)
         status =
             hf_keeper_files_get(&keeper->files, now_ms, handle,
                                 op->kind == HF_KEEPER_TEST ? HF_KEEPER_SHARED : part.mode, &file);
@@ -202,6 +202,7 @@ static void execute(struct hf_keeper *keeper, int64_t now_ms, uint64_t boot_ms,
 void hf_keeper_execute(struct hf_keeper *keeper, int64_t now_ms, uint64_t boot_ms,
                        const struct hf_keeper_op *ops, size_t n)
 {
+    keeper->files.now_ms = now_ms;
     for (size_t i = 0; i < n; i++)
         execute(keeper, now_ms, boot_ms, &ops[i]);
     hf_exports_close(&keeper->files.resolver.exports);
@@ -243,13 +244,13 @@ int hf_keeper_init(struct hf_keeper *keeper)
 {
     memset(keeper, 0, sizeof(*keeper));
     keeper->silent = true;
-    if (getrandom(&keeper->incarnation, sizeof(keeper->incarnation), 0) < 0)
-        return HF_EUNAVAIL;
     return hf_keeper_files_init(&keeper->files);
 }
 
 int hf_keeper_start(struct hf_keeper *keeper, const struct hf_keeper_limits *limits)
 {
+    if (getrandom(&keeper->incarnation, sizeof(keeper->incarnation), 0) < 0)
+        return HF_EUNAVAIL;
     keeper->results_max = HF_KEEPER_OPS_MAX + 1 + limits->waits;
     keeper->results = calloc(keeper->results_max, sizeof(*keeper->results));
     if (!keeper->results)

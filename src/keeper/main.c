@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "keeper/confine.h"
+#include "keeper/guard.h"
 #include "keeper/server.h"
 #include "keeper/settings.h"
 #include "keeper/store.h"
@@ -53,6 +54,7 @@ static void on_signal(int number)
 {
     (void)number;
     stopping = 1;
+    hf_guard_end_worker();
 }
 
 static void note_option(void *ctx, int option)
@@ -87,17 +89,14 @@ static int explain_privileges(int rv)
     return rv;
 }
 
-/* Confines the process, then starts the threads: they inherit what is given up before, and the
- * filter reaches those that run. */
-static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_limits *limits)
+/* The filter reaches the threads that run. */
+static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_limits *limits,
+                             bool files_confined)
 {
     FILE *mounts = hf_exports_mounts(&keeper->files.resolver.exports);
-    int rv = explain_privileges(hf_keeper_give_up_privileges());
-    int files, calls;
+    int calls;
+    int rv;
 
-    if (rv < 0)
-        return rv;
-    files = INSTRUMENTED ? HF_EUNAVAIL : hf_keeper_confine_files();
     if (INSTRUMENTED)
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     (void)hf_log_start();
@@ -107,41 +106,73 @@ static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_li
         return rv;
     }
     calls = mounts ? hf_keeper_confine_calls(fileno(mounts), INSTRUMENTED) : HF_EUNAVAIL;
-    hf_log(files < 0 || calls < 0 ? HF_LOG_WARN : HF_LOG_INFO, "confined",
-           HF_STR("files", files < 0 ? "not by Landlock" : "none made, removed or truncated"),
+    hf_log(!files_confined || calls < 0 ? HF_LOG_WARN : HF_LOG_INFO, "confined",
+           HF_STR("files", files_confined ? "none made, removed or truncated" : "not by Landlock"),
            HF_STR("system_calls", calls < 0 ? "all" : "own"));
     return 0;
 }
 
-static int serve(struct hf_keeper *keeper, struct hf_keeper_settings *settings, uid_t user)
+static int work(struct hf_keeper *keeper, const struct hf_keeper_settings *settings, int listener,
+                uid_t user, bool files_confined)
 {
     static struct hf_keeper_server server;
     struct hf_keeper_limits limits = {.files = settings->files,
                                       .waits = settings->waits,
                                       .threads = settings->threads,
                                       .ranges = (uint32_t)settings->ranges};
-    struct sigaction action = {.sa_handler = on_signal};
-    size_t kept = hf_store_take(&keeper->files, (int64_t)hf_clock_mono_ms(), settings->store);
-    int rv = hf_keeper_server_open(&server, keeper, &limits, settings->socket, user);
+    size_t kept = hf_store_adopt(&keeper->files, (int64_t)hf_clock_mono_ms());
+    sigset_t ends;
 
-    if (rv < 0) {
-        hf_log(HF_LOG_ERROR, "cannot listen", HF_STR("socket", settings->socket),
-               HF_STR("reason", rv == HF_EBUSY ? hf_strerror(rv) : strerror(errno)));
-        return EXIT_FAILURE;
-    }
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)sigaction(SIGINT, &action, NULL);
-    if (confine_and_start(keeper, &limits) < 0)
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGTERM);
+    (void)sigaddset(&ends, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &ends, NULL);
+
+    if (hf_keeper_server_open(&server, keeper, &limits, listener, user) < 0 ||
+        confine_and_start(keeper, &limits, files_confined) < 0)
         return EXIT_FAILURE;
     hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION), HF_STR("socket", settings->socket),
            HF_UINT("files_kept", kept), HF_UINT("ranges_kept", keeper->files.n_spans));
+    hf_guard_ready();
     (void)sd_notify(0, "READY=1");
     hf_keeper_server_run(&server, &stopping);
     hf_keeper_server_close(&server);
+    hf_store_keep_all(&keeper->files);
     hf_log(HF_LOG_INFO, "stopped");
     hf_log_stop();
     hf_keeper_free(keeper);
     return EXIT_SUCCESS;
+}
+
+/* The guard opens what every worker needs, and gives up what none needs. */
+static int serve(struct hf_keeper *keeper, const struct hf_keeper_settings *settings, uid_t user)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    bool files_confined;
+    FILE *mounts;
+    int listener;
+    int status;
+
+    if (hf_guard_open(settings->files + 2 * settings->store + SPARE_FILES) < 0) {
+        hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", hf_strerror(HF_ENOMEM)));
+        return EXIT_FAILURE;
+    }
+    hf_store_take(settings->store);
+    mounts = hf_exports_mounts(&keeper->files.resolver.exports);
+    listener = hf_keeper_listen(settings->socket);
+    if (listener < 0) {
+        hf_log(HF_LOG_ERROR, "cannot listen", HF_STR("socket", settings->socket),
+               HF_STR("reason", listener == HF_EBUSY ? hf_strerror(listener) : strerror(errno)));
+        return EXIT_FAILURE;
+    }
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGINT, &action, NULL);
+    if (explain_privileges(hf_keeper_give_up_privileges()) < 0)
+        return EXIT_FAILURE;
+    files_confined = !INSTRUMENTED && hf_keeper_confine_files() == 0;
+    status = hf_guard_run(mounts ? fileno(mounts) : STDERR_FILENO, listener, &stopping);
+    return status == HF_GUARD_WORKER ? work(keeper, settings, listener, user, files_confined)
+                                     : status;
 }
 
 static int start(struct hf_keeper *keeper, struct hf_keeper_settings *settings)

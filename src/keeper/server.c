@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "keeper/guard.h"
 #include "keeper/store.h"
 
 /* ---- listening ---- */
@@ -30,7 +31,7 @@ static bool is_served(const struct sockaddr_un *sun)
     return served;
 }
 
-static int listen_at(const char *path)
+int hf_keeper_listen(const char *path)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     int fd;
@@ -59,7 +60,8 @@ static int listen_at(const char *path)
 static int take_timer(struct hf_keeper_server *server)
 {
     struct itimerspec left;
-    int fd = hf_store_lease();
+    bool stored;
+    int fd = hf_guard_lease(&stored);
 
     if (fd < 0)
         return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -73,18 +75,16 @@ static int take_timer(struct hf_keeper_server *server)
 }
 
 int hf_keeper_server_open(struct hf_keeper_server *server, struct hf_keeper *keeper,
-                          const struct hf_keeper_limits *limits, const char *path, uid_t user)
+                          const struct hf_keeper_limits *limits, int listener, uid_t user)
 {
     memset(server, 0, sizeof(*server));
     server->keeper = keeper;
     server->limits = limits;
     server->user = user;
     server->daemon = -1;
+    server->listener = listener;
     server->timer = take_timer(server);
-    if (server->timer < 0)
-        return HF_EUNAVAIL;
-    server->listener = listen_at(path);
-    return server->listener < 0 ? server->listener : 0;
+    return server->timer < 0 ? HF_EUNAVAIL : 0;
 }
 
 /* ---- the daemon comes and goes ---- */
@@ -403,6 +403,7 @@ static int step(struct hf_keeper_server *server)
 {
     struct hf_keeper *keeper = server->keeper;
     int64_t now_ms = (int64_t)hf_clock_mono_ms();
+    bool was_listing = server->listing;
     int sleep_ms;
 
     /* Locks that the list has shown are no longer held, so the daemon must not believe the rest. */
@@ -411,14 +412,29 @@ static int step(struct hf_keeper_server *server)
     sleep_ms = hf_walk_step(&keeper->files.resolver.walk, now_ms);
     if (!server->listing)
         sleep_ms = sooner(sleep_ms, hf_waits_step(&keeper->waits, now_ms));
+    if (!server->listing) {
+        keeper->files.now_ms = now_ms;
+        sleep_ms = sooner(sleep_ms, hf_keeper_files_step(&keeper->files));
+    }
     sleep_ms = sooner(sleep_ms, hf_store_step(&keeper->files, now_ms));
     hf_exports_close(&keeper->files.resolver.exports);
+    set_timer(server); /* before the daemon hears of a renewal, so that the next worker knows it */
     if (server->daemon >= 0)
         send_some(server);
-    if (is_ready_for_more(server) && keeper->waits.changed)
-        sleep_ms = 0;
-    set_timer(server);
+    if (is_ready_for_more(server) && (keeper->waits.changed || was_listing))
+        sleep_ms = 0; /* what had to wait for the end of the list is looked at now */
     return sleep_ms;
+}
+
+/* Signals come only while it waits: one that came between the look at *stop and the wait would be
+ * missed. */
+static int wait_for_events(struct pollfd *polled, size_t n, int sleep_ms)
+{
+    struct timespec limit = {.tv_sec = sleep_ms / 1000, .tv_nsec = sleep_ms % 1000 * 1000000L};
+    sigset_t none;
+
+    (void)sigemptyset(&none);
+    return ppoll(polled, n, sleep_ms < 0 ? NULL : &limit, &none);
 }
 
 void hf_keeper_server_run(struct hf_keeper_server *server, const volatile sig_atomic_t *stop)
@@ -438,8 +454,8 @@ void hf_keeper_server_run(struct hf_keeper_server *server, const volatile sig_at
         polled[DAEMON] = (struct pollfd){.fd = server->daemon, .events = more ? POLLIN : POLLOUT};
         for (size_t i = 0; i < n; i++)
             polled[GUESTS + i] = (struct pollfd){.fd = server->guests[i], .events = POLLIN};
-        if (poll(polled, GUESTS + n, sleep_ms) < 0)
-            continue; /* poll() was interrupted by a signal */
+        if (wait_for_events(polled, GUESTS + n, sleep_ms) < 0)
+            continue; /* a signal */
         if (polled[WAKE].revents)
             hf_waits_drain(&server->keeper->waits);
         if (server->daemon >= 0 && polled[DAEMON].revents) {

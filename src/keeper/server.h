@@ -43,12 +43,15 @@ struct hf_keeper_server {
     } in, out;
 };
 
-/* Listens at path, which it takes over if no process serves there. Returns HF_EBUSY, HF_EDENIED or
- * another error. */
-int hf_keeper_server_open(struct hf_keeper_server *server, struct hf_keeper *keeper,
-                          const struct hf_keeper_limits *limits, const char *path, uid_t user);
+/* Listens at path, which it takes over if no process serves there: the descriptor, or HF_EBUSY,
+ * HF_EDENIED, ... */
+int hf_keeper_listen(const char *path);
 
-/* Serves until *stop is set. */
+/* HF_EUNAVAIL. */
+int hf_keeper_server_open(struct hf_keeper_server *server, struct hf_keeper *keeper,
+                          const struct hf_keeper_limits *limits, int listener, uid_t user);
+
+/* Serves until *stop, which a signal handler sets. That signal must be blocked. */
 void hf_keeper_server_run(struct hf_keeper_server *server, const volatile sig_atomic_t *stop);
 void hf_keeper_server_close(struct hf_keeper_server *server);
 

@@ -11,35 +11,45 @@
 #include "base/hex.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "keeper/guard.h"
+#include "keeper/kernel_locks.h"
 
-enum { NAME_BYTES = 2 * HF_KEEPER_HANDLE_MAX + 8, LOW_FILES = 16 };
+enum { NAME_BYTES = 2 * HF_KEEPER_HANDLE_MAX + 8, LOW_FILES = 16, BARRIER_US = 5000000 };
 
 static const char LEASE[] = "lease";
 
 static struct {
     size_t max, count;
     int64_t next_ms;
-    int lease;        /* the timer that systemd kept */
-    bool lease_given; /* systemd has a copy of the timer */
-} store = {.lease = -1};
+} store;
 
-/* Makes the name of a copy: "r-" or "w-", and the handle. */
-static void name_of(const struct hf_keeper_file *file, char out[NAME_BYTES])
+/* "r-" or "w-", and the handle. */
+static void name_of(struct hf_bytes handle, bool writable, char out[NAME_BYTES])
 {
-    out[0] = file->writable ? 'w' : 'r';
+    out[0] = writable ? 'w' : 'r';
     out[1] = '-';
-    hf_hex_encode(file->handle, file->handle_len, out + 2);
-    out[2 + 2 * file->handle_len] = '\0';
+    hf_hex_encode(handle.data, handle.len, out + 2);
+    out[2 + 2 * handle.len] = '\0';
+}
+
+static struct hf_bytes handle_of(const struct hf_keeper_file *file)
+{
+    return hf_bytes(file->handle, file->handle_len);
+}
+
+static void remove_copy(struct hf_bytes handle, bool writable)
+{
+    char name[NAME_BYTES];
+
+    name_of(handle, writable, name);
+    (void)sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 }
 
 void hf_store_remove(struct hf_keeper_file *file)
 {
-    char name[NAME_BYTES];
-
     if (!file->stored)
         return;
-    name_of(file, name);
-    (void)sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+    remove_copy(handle_of(file), file->writable);
     file->stored = false;
     store.count--;
 }
@@ -49,27 +59,26 @@ static void give(struct hf_keeper_file *file)
     char name[NAME_BYTES];
     char state[NAME_BYTES + 32];
 
-    name_of(file, name);
+    name_of(handle_of(file), file->writable, name);
     hf_format(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", name);
     if (sd_pid_notify_with_fds(0, 0, state, &file->fd, 1) > 0) {
         file->stored = true;
         store.count++;
+        hf_guard_set(file->fd, handle_of(file), file->writable, true);
     }
 }
 
 void hf_store_give_lease(int timer)
 {
     char state[64];
+    bool stored;
 
-    if (store.max == 0 || store.lease_given)
+    if (hf_guard_lease(&stored) != timer)
+        hf_guard_set_lease(timer, false);
+    if (store.max == 0 || stored)
         return;
     hf_format(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", LEASE);
-    store.lease_given = sd_pid_notify_with_fds(0, 0, state, &timer, 1) > 0;
-}
-
-int hf_store_lease(void)
-{
-    return store.lease;
+    hf_guard_set_lease(timer, sd_pid_notify_with_fds(0, 0, state, &timer, 1) > 0);
 }
 
 /* Files are in the order in which they were opened, so those without a copy are the last ones. */
@@ -143,56 +152,103 @@ static int move_up(int fd, int above)
     return moved >= 0 ? moved : fd;
 }
 
-static void adopt_lease(int fd)
-{
-    store.lease = fd;
-    store.lease_given = true;
-}
-
-static bool adopt(struct hf_keeper_files *files, int64_t now_ms, int fd, const char *name)
+static void take(int fd, const char *name)
 {
     uint8_t handle[HF_KEEPER_HANDLE_MAX];
+    bool stored;
     int len = (name[0] == 'r' || name[0] == 'w') && name[1] == '-'
                   ? hf_hex_decode(name + 2, strlen(name + 2), handle, sizeof(handle))
                   : -1;
-    struct hf_keeper_file *file;
-    struct stat st;
 
-    if (len <= 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-        hf_keeper_files_find(files, hf_bytes(handle, (size_t)len))) {
+    if (len > 0)
+        hf_guard_set(fd, hf_bytes(handle, (size_t)len), name[0] == 'w', true);
+    else if (strcmp(name, LEASE) == 0 && hf_guard_lease(&stored) < 0)
+        hf_guard_set_lease(fd, true);
+    else
         close(fd);
-        return false;
-    }
-    file = hf_keeper_files_adopt(files, now_ms, hf_bytes(handle, (size_t)len), fd, name[0] == 'w');
-    if (!file)
-        return false;
-    file->identity.device = st.st_dev;
-    file->identity.inode = st.st_ino;
-    (void)hf_keeper_files_identify(files, now_ms, hf_bytes(handle, (size_t)len), &file->identity);
-    file->stored = true;
-    store.count++;
-    find_ranges(files, file);
-    hf_keeper_files_done(files, file); /* closes the file if it has no lock */
-    return true;
 }
 
-size_t hf_store_take(struct hf_keeper_files *files, int64_t now_ms, size_t max)
+void hf_store_take(size_t max)
 {
     char **names = NULL;
     int n = sd_listen_fds_with_names(1, &names);
 
     store.max = getenv("NOTIFY_SOCKET") ? max : 0; /* NOLINT(concurrency-mt-unsafe): one thread */
     for (int i = 0; i < n; i++) {
-        int fd = move_up(SD_LISTEN_FDS_START + i, SD_LISTEN_FDS_START + n + LOW_FILES);
-
-        if (names && strcmp(names[i], LEASE) == 0 && store.lease < 0)
-            adopt_lease(fd);
-        else
-            (void)adopt(files, now_ms, fd, names ? names[i] : "");
+        take(move_up(SD_LISTEN_FDS_START + i, SD_LISTEN_FDS_START + n + LOW_FILES),
+             names ? names[i] : "");
         if (names)
             free(names[i]);
     }
     free(names); /* NOLINT(bugprone-multi-level-implicit-pointer-conversion) */
+}
+
+/* Two descriptions of one handle: the worker was killed when it had made the one that may write,
+ * and had not closed the other. */
+static void drop(int fd, const struct hf_guarded *kept)
+{
+    hf_kernel_unlock_all(fd);
+    if (kept->stored)
+        remove_copy(hf_bytes(kept->handle, kept->handle_len), kept->writable);
+    hf_guard_clear(fd);
+    close(fd);
+}
+
+static void adopt(struct hf_keeper_files *files, int64_t now_ms, int fd,
+                  const struct hf_guarded *kept)
+{
+    struct hf_bytes handle = hf_bytes(kept->handle, kept->handle_len);
+    struct hf_keeper_file *file;
+    struct stat st;
+
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || hf_keeper_files_find(files, handle)) {
+        drop(fd, kept);
+        return;
+    }
+    file = hf_keeper_files_adopt(files, now_ms, handle, fd, kept->writable);
+    if (!file)
+        return;
+    file->identity.device = st.st_dev;
+    file->identity.inode = st.st_ino;
+    (void)hf_keeper_files_identify(files, now_ms, handle, &file->identity);
+    if (kept->stored) {
+        hf_guard_set(fd, handle, kept->writable, true);
+        file->stored = true;
+        store.count++;
+        hf_list_remove(&file->link);
+        hf_list_add_head(&files->all, &file->link);
+    }
+    find_ranges(files, file);
+    hf_keeper_files_done(files, file); /* an empty one that was left over */
+}
+
+size_t hf_store_adopt(struct hf_keeper_files *files, int64_t now_ms)
+{
+    struct hf_guarded kept;
+
+    for (int writable = 1; writable >= 0; writable--) {
+        for (int fd = -1; (fd = hf_guard_next(fd + 1, &kept)) >= 0;) {
+            if (kept.writable == (writable == 1))
+                adopt(files, now_ms, fd, &kept);
+        }
+    }
     hf_exports_close(&files->resolver.exports);
     return files->count;
+}
+
+/* systemd must have them before this process ends, because it takes nothing from a process that it
+ * does not find any more. */
+void hf_store_keep_all(struct hf_keeper_files *files)
+{
+    if (store.max == 0)
+        return;
+    for (struct hf_list *node = files->all.prev; node != &files->all; node = node->prev) {
+        struct hf_keeper_file *file = hf_list_entry(node, struct hf_keeper_file, link);
+
+        if (file->stored || store.count == store.max)
+            break;
+        if (file->ranges.count > 0)
+            give(file);
+    }
+    (void)sd_notify_barrier(0, BARRIER_US);
 }

@@ -1,11 +1,11 @@
 /*
- * Keeps copies of the open descriptions in systemd (FDSTORE), so that the locks outlive a keeper
- * that is killed or upgraded (COH-04). The name of a copy has the file's handle; what is held is
- * read from /proc/self/fdinfo when a new process gets the copies back.
+ * What outlives a worker. Open descriptions, and their locks, are kept by the guard when the worker
+ * is killed (guard.h); systemd has copies of those that stay locked (FDSTORE), for the time when
+ * both are gone: killed together, or restarted (COH-04). The name of a copy has the file's handle.
+ * What is held is read from /proc/self/fdinfo when the next worker adopts a description.
  *
- * Only files that stay locked for a while are given away: each costs a message to systemd, and a
- * lock that is gone within a second is not worth two of them. A keeper that is killed loses the
- * locks of the last second; the daemon notices and claims them again.
+ * Each copy costs a message to systemd, and a lock that is gone within a second is not worth two of
+ * them: so systemd has those that are older than a second, and all when the worker ends in order.
  */
 #ifndef HF_KEEPER_STORE_H
 #define HF_KEEPER_STORE_H
@@ -18,23 +18,26 @@ enum {
     HF_STORE_BATCH = 64, /* how many copies are given in one period */
 };
 
-/* Takes the descriptions that systemd kept for this process, before anything else opens a file.
- * Returns how many of them had locks. */
-size_t hf_store_take(struct hf_keeper_files *files, int64_t now_ms, size_t max);
+/* In the guard: takes what systemd kept for this process, before anything else opens a file. */
+void hf_store_take(size_t max);
+
+/* In a worker: the descriptions that the guard has. Returns how many with locks there are. */
+size_t hf_store_adopt(struct hf_keeper_files *files, int64_t now_ms);
 
 /* Gives systemd copies of the files that have been open for a while, at most every
  * HF_STORE_PERIOD_MS. Returns how long the loop may sleep, -1: for ever. */
 int hf_store_step(struct hf_keeper_files *files, int64_t now_ms);
 
 /*
- * With standbys, systemd also keeps the timer that goes off when the lease ends (a timerfd of
- * CLOCK_BOOTTIME): a keeper that is started again knows from it for how long it may hold what it
- * got back. hf_store_lease() returns the timer that was kept, -1 if there was none.
+ * With standbys, the timer that goes off when the lease ends (a timerfd of CLOCK_BOOTTIME) is kept
+ * like a file: the next worker knows from it for how long it may hold what it adopts.
  */
 void hf_store_give_lease(int timer);
-int hf_store_lease(void);
 
 /* Takes the copy away, if systemd has one. Its locks must be released before. */
 void hf_store_remove(struct hf_keeper_file *file);
+
+/* At the end of a worker: copies of all files that are locked, as many as systemd may have. */
+void hf_store_keep_all(struct hf_keeper_files *files);
 
 #endif

@@ -447,6 +447,7 @@ static int64_t first_due(const struct hf_waits *waits)
 
 int hf_waits_step(struct hf_waits *waits, int64_t now_ms)
 {
+    waits->files->now_ms = now_ms;
     collect(waits);
     if (waits->changed || (waits->next_ms >= 0 && waits->next_ms <= now_ms)) {
         give_threads(waits, now_ms);

@@ -89,6 +89,10 @@ class Nemesis:
     def kill_node(self):
         return self.service.restart(self.service.owner().kill), None
 
+    def kill_keeper(self):
+        """Its worker; the guard has what is locked."""
+        self.service.keeper.kill_worker()
+
     def stop_node(self):
         return self.service.restart(self.service.owner().stop), None
 
@@ -339,7 +343,7 @@ CRASHES = (Nemesis.kill_node, Nemesis.kill_owner)  # of the daemon that serves: 
 
 def kinds_of(service):
     return [*ALWAYS, *(PRELOADED if service.is_preloaded else ()), *(ALONE if len(service.members) == 1 else STANDBY),
-            *(DATABASE if service.databases else ())]
+            *(DATABASE if service.databases else ()), *([Nemesis.kill_keeper] if service.keeper else ())]
 
 
 NEEDS = {Nemesis.lose_packets: LOSE, Nemesis.delay_packets: HOLD_BACK, Nemesis.cut_takeover: reset_at(1),

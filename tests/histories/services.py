@@ -106,7 +106,7 @@ class Service:
     def __init__(self, sets=(), env=None):
         self.sets, self.more_env = (*PATIENCE, *sets), env or {}
         self.stack, self.dials, self.databases, self.disks = contextlib.ExitStack(), {}, [], []
-        self.intervals = []
+        self.intervals, self.keeper = [], None
         self.is_preloaded, self.forgets_locks = bool(PRELOADS), "locks.durable=no" in sets
 
     def __enter__(self):
@@ -217,7 +217,7 @@ class Kept(Lmdb):
         for n in range(FILES_MAX):
             (self.export / f"f{n}").touch()
         Path(self.handles).write_text("".join(ganesha(str(self.export / f"f{n}")).hex() + "\n" for n in range(FILES_MAX)))
-        stack.enter_context(Keeper(self.export, path=str(folder / "keeper")))
+        self.keeper = stack.enter_context(Keeper(self.export, path=str(folder / "keeper")))
         self.sets = (f"keeper.socket={folder}/keeper", *self.sets)
         super().open(stack)
 

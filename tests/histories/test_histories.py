@@ -92,9 +92,9 @@ def reclaimed_locks_with_faults():
 
 @tap.test
 def programs_of_the_server():
-    """Programs of the server lock the same files with fcntl, and the daemon is killed: none of them gets what a client has, and no
+    """Programs of the server lock the same files with fcntl, and daemon and keeper are killed: none of them gets what a client has, and no
     client what one of them has."""
-    play("keeper", 6, "short-10", kinds=[Nemesis.kill_node], processes=6, files=6, outside=4, **SHORT)
+    play("keeper", 6, "short-10", kinds=[Nemesis.kill_node, Nemesis.kill_keeper], processes=6, files=6, outside=4, **SHORT)
 
 
 @tap.test

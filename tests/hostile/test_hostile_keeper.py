@@ -151,7 +151,7 @@ def it_exhausts_the_keeper():
         chance = random.Random(31)
 
         def resident():
-            return int(Path(f"/proc/{keeper.process.pid}/statm").read_text().split()[1]) * 4096
+            return int(Path(f"/proc/{keeper.worker()}/statm").read_text().split()[1]) * 4096
 
         def burst(n):
             for _ in range(n):

@@ -17,7 +17,7 @@ from pathlib import Path
 from holdfast_test import keeper as k
 from holdfast_test import netns, tap
 from holdfast_test.daemon import wait_until
-from holdfast_test.keeper import Daemon, Keeper, Outside
+from holdfast_test.keeper import Daemon, Keeper, Outside, PlayedSystemd
 from holdfast_test.names import ganesha, nfsd, unfs3
 
 
@@ -37,7 +37,7 @@ def world(*options, files=1):
 
 
 def descriptors(keeper):
-    """Files of the export that the keeper has open."""
+    """Files of the export that the keeper has open: both processes have the same."""
     found = []
     for fd in os.listdir(f"/proc/{keeper.process.pid}/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -45,6 +45,10 @@ def descriptors(keeper):
             if target.startswith(f"{keeper.export}/"):
                 found.append(target)
     return found
+
+
+def wait_until_closed(keeper):
+    wait_until(lambda: not descriptors(keeper), f"no file is open: {descriptors(keeper)}")
 
 
 @tap.test
@@ -96,7 +100,7 @@ def a_weaker_claim_lowers_nothing():
 @tap.test
 def a_file_is_open_only_while_it_is_locked():
     """COH-01: shared locks need a description that reads; the first exclusive one needs one that writes and takes them over. The
-    last release closes the file, and a TEST leaves none open."""
+    file is closed soon after the last release, and after a TEST."""
     with world() as (keeper, daemon, path), Outside(path) as outside:
         fh = ganesha(path)
 
@@ -109,13 +113,16 @@ def a_file_is_open_only_while_it_is_locked():
             return None
 
         assert daemon.do(k.TEST, fh, 0, 0, k.EXCLUSIVE).status == k.OK
-        assert not descriptors(keeper)
+        wait_until_closed(keeper)
         assert daemon.claim(fh, 0, 10, k.SHARED) == k.OK and flags() == os.O_RDONLY
         assert daemon.claim(fh, 20, 10) == k.OK and flags() == os.O_RDWR
         assert len(descriptors(keeper)) == 1
         assert outside.lock(k.SHARED, 0, 10) and not outside.lock(k.EXCLUSIVE, 0, 10), "the shared lock moved along"
         assert daemon.release(fh, 0, 10) == k.OK and daemon.release(fh, 20, 10) == k.OK
-        assert not descriptors(keeper)
+        wait_until_closed(keeper)
+        assert daemon.claim(fh, 100, 10) == k.OK
+        ids = daemon.begin(daemon.op(k.SET, fh), daemon.op(k.CLAIM, fh, 100, 10, k.SHARED))
+        assert [daemon.result(id_).status for id_ in ids] == [k.OK, k.OK] and flags() == os.O_RDONLY, "as if it had been closed at once"
 
 
 @tap.test
@@ -174,6 +181,9 @@ def reasons_are_told_apart():
         assert daemon.claim(handles[0], 30, 1) == k.TOO_MANY_RANGES
         assert daemon.claim(handles[0], 0, 20) == k.OK, "joins two ranges"
         assert daemon.claim(handles[1]) == k.OK and daemon.claim(handles[2]) == k.TOO_MANY_FILES
+        ids = daemon.begin(daemon.op(k.SET, handles[1]), daemon.op(k.CLAIM, handles[2], mode=k.EXCLUSIVE),
+                           daemon.op(k.SET, handles[2]), daemon.op(k.CLAIM, handles[1], mode=k.EXCLUSIVE))
+        assert {daemon.result(id_).status for id_ in ids} == {k.OK}, "one that is about to be closed gives way"
         subprocess.run(["cp", "/bin/sleep", keeper.export / "program"], check=True)
         assert daemon.release(handles[1]) == k.OK
         with subprocess.Popen([keeper.export / "program", "60"]) as running:
@@ -271,7 +281,7 @@ def a_wait_is_cancelled():
             id_ = daemon.wait(fh)
             daemon.begin(daemon.op(k.CANCEL, id_=id_))
             assert daemon.result(id_).status == k.CANCELLED
-        assert not descriptors(keeper)
+        wait_until_closed(keeper)
         daemon.begin(daemon.op(k.CANCEL, id_=4711))
         id_ = daemon.wait(fh)
         outside.unlock()
@@ -290,7 +300,7 @@ def many_waits_cost_few_threads_and_no_time():
         assert daemon.is_quiet(2)
 
         def ticks():
-            fields = Path(f"/proc/{keeper.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            fields = Path(f"/proc/{keeper.worker()}/stat").read_text().rsplit(")", 1)[1].split()
             return int(fields[11]) + int(fields[12])
 
         before = ticks()
@@ -359,41 +369,74 @@ def locks_end_with_the_keeper():
         Path(keeper.path).touch()
 
 
-class PlayedSystemd:
-    """Keeps the descriptions that the keeper gives it (FDSTORE), and starts the next keeper with them."""
+@tap.test
+def locks_outlive_a_worker_that_is_killed():
+    """COH-04: the guard has the same files open, and starts another worker, which knows what is held: exclusive and shared, however short the
+    lock was there, time after time. What was being opened or waited for is gone. A list tells of all of it."""
+    with world(files=3) as (keeper, daemon, paths), Outside(paths[0]) as writer, Outside(paths[1]) as reader, Outside(paths[2]) as holder:
+        handles = [ganesha(path) for path in paths]
+        assert holder.lock(k.EXCLUSIVE, 0, 1)
+        lives = {daemon.hello[2]}
+        for turn in range(5):
+            assert daemon.claim(handles[0], 0, 10) == k.OK and daemon.claim(handles[0], 100 + 2 * turn, 1, k.SHARED) == k.OK
+            assert daemon.claim(handles[1], 5, 5, k.SHARED) == k.OK
+            daemon.wait(handles[2])
+            held = daemon.list()
+            keeper.kill_worker()
+            assert not writer.lock(k.SHARED, 9, 1) and not reader.lock(k.EXCLUSIVE, 5, 1)
+            try:
+                daemon.list()
+                raise AssertionError("a connection to nobody")
+            except (EOFError, ConnectionResetError, BrokenPipeError):
+                pass
+            daemon = Daemon(keeper.path)
+            assert daemon.hello[2] not in lives, "another life"
+            lives.add(daemon.hello[2])
+            assert daemon.list() == held and len(held) == 3 + turn
+            wait_until(lambda: sorted(descriptors(keeper)) == [str(paths[0]), str(paths[1])], "what nobody holds is closed")
+        assert daemon.claim(handles[1], 5, 5) == k.OK, "shared to exclusive needs another description"
+        keeper.kill_worker()
+        assert not reader.lock(k.SHARED, 5, 1)
+        with Daemon(keeper.path) as daemon:
+            assert daemon.release(handles[0]) == k.OK and daemon.release(handles[1]) == k.OK and daemon.list() == []
+            assert writer.lock() and reader.lock()
+            wait_until_closed(keeper)
+            guest = Daemon(keeper.path, greet=False)  # has the number that a file had
+            assert daemon.list() == []
+        guest.greet(1)
+        keeper.kill_worker()
+        assert guest.socket.recv(99) == b"", "the guard keeps files only"
+        guest.socket.close()
 
-    def __init__(self, where):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(f"{where}/notify")
-        self.socket.settimeout(20)
-        self.where = where
-        self.kept = {}
 
-    def hear(self):
-        """One message."""
-        text, ancillary, _, _ = self.socket.recvmsg(4096, 4096)
-        words = dict(line.split("=", 1) for line in text.decode().splitlines())
-        if words.get("FDSTORE") == "1":
-            (_, _, data), = ancillary
-            fd, = struct.unpack("=i", data)
-            assert words["FDNAME"] not in self.kept, "stored twice"
-            self.kept[words["FDNAME"]] = fd
-        if words.get("FDSTOREREMOVE") == "1":
-            os.close(self.kept.pop(words["FDNAME"]))
-        return words
+@tap.test
+def the_guard_ends_with_its_worker_and_the_worker_with_its_guard():
+    """COH-04: a worker that ends in order ends the keeper, and so does one that is killed before it serves; a guard that is killed leaves no
+    worker behind."""
+    with world() as (keeper, _, path):
+        worker = keeper.worker()
+        os.kill(worker, signal.SIGTERM)
+        assert keeper.process.wait(20) == 0
+    with world() as (keeper, daemon, path), Outside(path) as outside:
+        worker = keeper.worker()
+        assert daemon.claim(ganesha(path)) == k.OK
+        keeper.process.kill()
+        keeper.process.wait()
+        wait_until(lambda: k.is_gone(worker), "the worker ends")
+        assert outside.lock()
 
-    def start(self, keeper):
-        """Gives all descriptions to the next process, as systemd does."""
-        names, fds = list(self.kept), [self.kept[name] for name in self.kept]
-        program = ("import os, sys\nn = int(sys.argv[1])\nfds = [os.dup(int(fd)) for fd in sys.argv[2:2 + n]]\n"
-                   "fds = [__import__('fcntl').fcntl(fd, 0, 1000) for fd in fds]\n"
-                   "for i, fd in enumerate(fds):\n    os.dup2(fd, 3 + i)\n    os.close(fd)\nos.closerange(3 + n, 900)\n"
-                   "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(n), LISTEN_FDNAMES=sys.argv[2 + n])\n"
-                   "os.execv(sys.argv[3 + n], sys.argv[3 + n:])\n")
-        keeper.command = [sys.executable, "-c", program, str(len(fds)), *map(str, fds), ":".join(names), *keeper.command]
-        keeper.pass_fds = fds
-        keeper.environment = {"NOTIFY_SOCKET": f"{self.where}/notify"}
-        return keeper
+
+@tap.test
+def the_lease_outlives_a_worker_that_is_killed():
+    """COH-06: the next worker holds for as long as the lease lasts, and no longer."""
+    with world() as (keeper, daemon, path), Outside(path) as outside:
+        boot_ms = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000000
+        assert daemon.do(k.RENEW, offset=boot_ms + 3000).status == k.OK and daemon.claim(ganesha(path), 0, 10) == k.OK
+        keeper.kill_worker()
+        assert not outside.lock(k.SHARED, 0, 1) or time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000000 >= boot_ms + 3000
+        wait_until(lambda: outside.lock(k.EXCLUSIVE, 0, 10), "the lease is over")
+        with Daemon(keeper.path) as daemon:
+            assert daemon.list() == [] and daemon.claim(ganesha(path), 20, 1) == k.LEASE_OVER
 
 
 @tap.test
@@ -408,12 +451,12 @@ def systemd_keeps_the_locks_over_a_crash():
         systemd = PlayedSystemd(where)
         with Outside(paths[0]) as writer, Outside(paths[1]) as reader:
             with systemd.start(Keeper(where, path=f"{where}/socket")) as keeper, Daemon(keeper.path) as daemon:
-                assert systemd.hear().get("READY") == "1"
+                wait_until(lambda: systemd.said, "ready")
+                assert systemd.said[0].get("READY") == "1"
                 assert daemon.claim(handles[0], 0, 10) == k.OK and daemon.claim(handles[0], 100, 0, k.SHARED) == k.OK
                 assert daemon.claim(handles[1], 5, 5, k.SHARED) == k.OK
                 assert daemon.claim(handles[2], 0, 1) == k.OK and daemon.release(handles[2], 0, 1) == k.OK, "too short to be kept"
-                while len(systemd.kept) < 2:
-                    systemd.hear()
+                wait_until(lambda: len(systemd.kept) == 2, "two are kept")
                 held = daemon.list()
                 keeper.kill()
                 assert not writer.lock(k.SHARED, 9, 1) and not writer.lock(k.EXCLUSIVE, 1000, 1) and not reader.lock(k.EXCLUSIVE, 5, 1)
@@ -425,12 +468,30 @@ def systemd_keeps_the_locks_over_a_crash():
                 assert not reader.lock(k.SHARED, 5, 1)
                 assert daemon.release(handles[0]) == k.OK
                 assert writer.lock(k.EXCLUSIVE), "released although systemd has a copy"
-                while len(systemd.kept) > 1 or not all(name.startswith("w-") for name in systemd.kept):
-                    systemd.hear()
+                wait_until(lambda: [name[:2] for name in systemd.kept] == ["w-"], "the one for writing is kept")
                 assert daemon.release(handles[1]) == k.OK and reader.lock(k.EXCLUSIVE)
-                while systemd.kept:
-                    systemd.hear()
-        systemd.socket.close()
+                wait_until(lambda: not systemd.kept, "nothing is kept")
+        systemd.close()
+
+
+@tap.test
+def systemd_keeps_every_lock_over_a_restart():
+    """COH-04: a keeper that is stopped gives systemd what it holds, also what was locked just now; systemd does not hear of it too late."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-keeper-") as where:
+        path = Path(where, "file")
+        path.touch()
+        systemd = PlayedSystemd(where)
+        with Outside(path) as outside:
+            for turn in range(3):
+                with systemd.start(Keeper(where, path=f"{where}/socket")) as keeper, Daemon(keeper.path) as daemon:
+                    assert len(daemon.list()) == turn
+                    assert daemon.claim(ganesha(path), 10 * turn, 5) == k.OK
+                    if turn == 1:  # what the guard is to do is done by the worker, too
+                        keeper.process.kill()
+                        keeper.process.wait()
+                        wait_until(lambda: systemd.said[-1].get("BARRIER"), "the worker ends in order")
+                assert len(systemd.kept) == 1 and not outside.lock(k.SHARED, 10 * turn, 1), turn
+        systemd.close()
 
 
 @tap.test
@@ -449,8 +510,7 @@ def systemd_keeps_the_lease_over_a_crash():
                 with systemd.start(Keeper(where, path=f"{where}/socket")) as keeper, Daemon(keeper.path) as daemon:
                     until = boot_ms() + lease_ms
                     assert daemon.do(k.RENEW, offset=until).status == k.OK and daemon.claim(ganesha(path), 0, 10) == k.OK
-                    while len(systemd.kept) < 2:
-                        systemd.hear()
+                    wait_until(lambda: len(systemd.kept) == 2, "file and lease are kept")
                     assert "lease" in systemd.kept
                     keeper.kill()
                 assert not outside.lock(k.SHARED, 0, 1)
@@ -466,7 +526,7 @@ def systemd_keeps_the_lease_over_a_crash():
                         assert daemon.list() == [] and daemon.claim(ganesha(path), 20, 1) == k.LEASE_OVER
                         assert daemon.do(k.RENEW, offset=boot_ms() + 60000).length == 1, "the daemon is told"
                         assert daemon.claim(ganesha(path), 20, 1) == k.OK
-            systemd.socket.close()
+            systemd.close()
 
 
 @tap.test
@@ -513,8 +573,8 @@ def the_lease_ends_everything():
         assert holder.lock(k.EXCLUSIVE, 100, 1)
         assert renew(700) == k.OK and daemon.claim(fh, 0, 10) == k.OK
         id_ = daemon.wait(fh, 100, 1)
-        os.kill(keeper.process.pid, signal.SIGSTOP)  # a late turn of the keeper changes nothing
-        os.kill(keeper.process.pid, signal.SIGCONT)
+        os.kill(keeper.worker(), signal.SIGSTOP)  # a late turn of the keeper changes nothing
+        os.kill(keeper.worker(), signal.SIGCONT)
         assert outside.lock(k.EXCLUSIVE, 0, 10, wait=True), "the lease has ended"
         assert daemon.result(id_).status == k.LEASE_OVER
         assert daemon.claim(fh, 50, 1) == k.LEASE_OVER and daemon.list() == []
@@ -556,7 +616,8 @@ def handles_of_every_server_are_opened():
             os.rename(path, renamed)
             assert daemon.claim(fh) == k.OK, fh.hex()
             assert not outside.lock()
-            assert daemon.release(fh) == k.OK and not descriptors(keeper)
+            assert daemon.release(fh) == k.OK
+            wait_until_closed(keeper)
             os.rename(renamed, path)
 
 

@@ -18,7 +18,8 @@ from holdfast_test.nlm import CANCEL, GRANTED, LOCK, TEST, UNLOCK
 from holdfast_test.peer import Network, add_addresses
 
 READY = "the kernel holds what clients hold"
-KILLS = 60
+THREADS = 32  # of the keeper, for waits
+KILLS = int(os.environ.get("HOLDFAST_KILLS", "60"))
 INCREMENTS = 150
 
 
@@ -55,8 +56,7 @@ class Mixed:
         self.keeper.__enter__()
 
     def kill_keeper(self):
-        self.keeper.process.kill()
-        self.keeper.process.wait()
+        self.keeper.kill()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.socket)
 
@@ -199,6 +199,51 @@ def two_handles_of_one_file_are_one_file():
         expect(a.stat(UNLOCK, m.lock(a)), "GRANTED")
         b.wait_for(GRANTED)
         expect(a.stat(LOCK, m.lock(a)), "DENIED")
+
+
+def waits_in_the_kernel(pid):
+    """How many threads of a process are in fcntl(F_OFD_SETLKW)."""
+    count = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        words = (task / "syscall").read_text().split()
+        count += len(words) > 2 and int(words[2], 16) == 38
+    return count
+
+
+@tap.test
+def waiters_are_told_at_once_and_cost_few_threads():
+    """COH-03, COH-11: nothing polls for a release: a thread of the keeper waits in the kernel, and its client is called back when the holder
+    outside lets go. 200 waiters need no more threads than the keeper has for all, and no processor time to speak of."""
+    def used(pid):
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    with Mixed() as m, Outside(m.path) as outside:
+        a, _ = m.hosts
+        times = []
+        for turn in range(20):
+            assert outside.lock(k.EXCLUSIVE, 0, 10)
+            expect(a.stat(LOCK, m.lock(a, offset=0, length=10), block=True), "BLOCKED")
+            wait_until(lambda: waits_in_the_kernel(m.keeper.worker()) == 1, "it waits in the kernel")
+            began = time.monotonic()
+            outside.unlock()
+            a.wait_for(GRANTED, turn + 1)
+            times.append(time.monotonic() - began)
+            expect(a.stat(UNLOCK, m.lock(a)), "GRANTED")
+        times.sort()
+        tap.note(f"called back after a local release: median {times[10] * 1000:.1f} ms, longest {times[-1] * 1000:.1f} ms")
+        assert outside.lock(k.EXCLUSIVE)
+        for n in range(200):
+            expect(a.stat(LOCK, m.lock(a, offset=n, length=1), block=True), "BLOCKED")
+        wait_until(lambda: waits_in_the_kernel(m.keeper.worker()) >= 1, "they wait in the kernel")
+        before = [used(pid) for pid in (m.keeper.worker(), m.daemon.process.pid)]
+        time.sleep(1)
+        ticks = sum(used(pid) for pid in (m.keeper.worker(), m.daemon.process.pid)) - sum(before)
+        threads = waits_in_the_kernel(m.keeper.worker())
+        tap.note(f"200 waiters: {threads} threads, {ticks * 10} ms of processor time in a second")
+        assert ticks < 50 and threads <= THREADS
+        outside.unlock()
+        a.wait_for(GRANTED, 220)
 
 
 @tap.test

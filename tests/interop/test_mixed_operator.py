@@ -159,8 +159,7 @@ def an_export_is_let_go_and_taken_back():
         netns.run("umount", path)
         assert s.ask("GET", "exports")[1]["exports"][0] == {"path": path, "files": 0, "ranges": 0, "released": True}
         netns.run("mount", "-o", "loop", str(s.where / "image"), path)
-        s.keeper.process.kill()
-        s.keeper.process.wait()
+        s.keeper.kill()
         os.unlink(s.where / "keeper")
         s.keeper = Keeper(s.export, path=str(s.where / "keeper"))
         s.keeper.__enter__()
@@ -195,8 +194,7 @@ def doctor_knows_the_keeper():
         assert found[1][:2] == ("exports", "ok") and f"exports release {s.export}" in found[1][2], found
         s.ctl("--yes", "exports", "release", str(s.export))
         assert findings(s)[-1][:2] == ("exports", "warn") and "take-back" in findings(s)[-1][2]
-        s.keeper.process.kill()
-        s.keeper.process.wait()
+        s.keeper.kill()
         wait_until(lambda: findings(s)[0][:2] == ("mixed access", "FAIL"), "the keeper is missed")
         os.unlink(s.where / "keeper")
         s.keeper = Keeper(s.export, path=str(s.where / "keeper"))

@@ -321,6 +321,9 @@ def the_unit_lets_the_namer_serve_and_restrict_itself():
         done = subprocess.run(confined, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert done.returncode == 2 and b"export=DIR" in done.stdout, done
         assert "RestartPreventExitStatus=2" in unit
+        for name in ("keeper", "namesd"):
+            unit = (copy.root / UNITS / f"holdfast-{name}.service").read_text()
+            assert not re.search("(?m)^RestrictSUIDSGID=", unit), "systemd refuses openat2 then, and no export can be opened"
 
 
 @tap.test
@@ -347,6 +350,9 @@ def the_unit_lets_the_keeper_serve_and_restrict_itself():
         done = subprocess.run(confined, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert done.returncode == 2 and b"export=DIR" in done.stdout, done
         assert "RestartPreventExitStatus=2" in unit
+        for name in ("keeper", "namesd"):
+            unit = (copy.root / UNITS / f"holdfast-{name}.service").read_text()
+            assert not re.search("(?m)^RestrictSUIDSGID=", unit), "systemd refuses openat2 then, and no export can be opened"
 
 
 def has_landlock():

@@ -2,12 +2,15 @@
 import fcntl
 import os
 import select
+import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+from .daemon import wait_until
 from .names import Namesd
 
 BUILT = Path(__file__).parents[3] / "build-asan/src/keeper/holdfast-keeper"
@@ -28,6 +31,14 @@ PATH_RECORD = struct.Struct("=QII4096s")
 OPS_MAX = 512
 
 
+def is_gone(pid):
+    """True of a process that has ended, whether its parent knows it or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def program():
     return os.environ.get("HOLDFAST_KEEPER", str(BUILT))
 
@@ -40,6 +51,72 @@ class Keeper(Namesd):
         self.command = [program(), "--config", "", "--user", "0", "--socket", path, *options]
         for export in exports:
             self.command += ["--export", str(export)]
+
+    def worker(self):
+        """The process that does the work; `process` guards its files. None while there is no other one yet."""
+        pid = self.process.pid
+        words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(words[0]) if words else None
+
+    def kill_worker(self):
+        """The guard keeps the locks, and starts another worker; returns when that serves."""
+        ready = self.log().count(" ready ")
+        os.kill(self.worker(), signal.SIGKILL)
+        wait_until(lambda: self.log().count(" ready ") > ready, "another worker")
+
+    def kill(self):
+        """Both processes, so that nothing is left: neither has time to do anything about it."""
+        worker = self.worker()
+        os.kill(self.process.pid, signal.SIGSTOP)
+        os.kill(worker, signal.SIGKILL)
+        super().kill()
+        wait_until(lambda: is_gone(worker), "the worker ends")
+
+
+class PlayedSystemd:
+    """Keeps the descriptions that the keeper gives it (FDSTORE), and starts the next keeper with them."""
+
+    def __init__(self, where):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(f"{where}/notify")
+        self.where = where
+        self.kept, self.said = {}, []
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                text, ancillary, _, _ = self.socket.recvmsg(4096, 4096)
+            except OSError:
+                return
+            words = dict(line.split("=", 1) for line in text.decode().splitlines())
+            fds = [fd for _, _, data in ancillary for fd, in struct.iter_unpack("=i", data)]
+            if words.get("FDSTORE") == "1":
+                assert words["FDNAME"] not in self.kept, "stored twice"
+                self.kept[words["FDNAME"]], = fds
+            elif words.get("FDSTOREREMOVE") == "1":
+                os.close(self.kept.pop(words["FDNAME"]))
+            else:
+                for fd in fds:  # BARRIER: all before it has been heard
+                    os.close(fd)
+            self.said.append(words)
+
+    def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+    def start(self, keeper):
+        """Gives all descriptions to the next process, as systemd does."""
+        names, fds = list(self.kept), [self.kept[name] for name in self.kept]
+        program_ = ("import os, sys\nn = int(sys.argv[1])\nfds = [os.dup(int(fd)) for fd in sys.argv[2:2 + n]]\n"
+                    "fds = [__import__('fcntl').fcntl(fd, 0, 1000) for fd in fds]\n"
+                    "for i, fd in enumerate(fds):\n    os.dup2(fd, 3 + i)\n    os.close(fd)\nos.closerange(3 + n, 900)\n"
+                    "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(n), LISTEN_FDNAMES=sys.argv[2 + n])\n"
+                    "os.execv(sys.argv[3 + n], sys.argv[3 + n:])\n")
+        keeper.command = [sys.executable, "-c", program_, str(len(fds)), *map(str, fds), ":".join(names), *keeper.command]
+        keeper.pass_fds = fds
+        keeper.environment = {"NOTIFY_SOCKET": f"{self.where}/notify"}
+        return keeper
 
 
 class Result:
@@ -68,12 +145,15 @@ class Daemon:
         self.results = {}
         self.order = []
         if greet:
-            self.send(HELLO, HELLO_RECORD.pack(version, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-            message, records = self.receive()
-            assert message == HELLO
-            self.hello = HELLO_RECORD.unpack(records[0])
-            if self.hello[1] != WELCOME:
-                raise Refused(self.hello[1])
+            self.greet(version)
+
+    def greet(self, version):
+        self.send(HELLO, HELLO_RECORD.pack(version, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        message, records = self.receive()
+        assert message == HELLO
+        self.hello = HELLO_RECORD.unpack(records[0])
+        if self.hello[1] != WELCOME:
+            raise Refused(self.hello[1])
 
     def __enter__(self):
         return self

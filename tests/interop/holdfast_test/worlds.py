@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .daemon import Daemon
 from .ganesha import Ganesha
-from .keeper import EXCLUSIVE, NONE, Keeper, Outside
+from .keeper import EXCLUSIVE, NONE, Keeper, Outside, PlayedSystemd
 from .nlm import GRANTED, LOCK, TEST, UNLOCK
 from .peer import Network
 from .samba import Samba, Smb
@@ -173,8 +173,8 @@ class SmbClient(Program):
 class Worlds:
     """An export with one file, which Ganesha, Samba and the daemon with its keeper serve."""
 
-    def __init__(self, *sets, ganesha=True, samba=True):
-        self.sets, self.has = sets, {"v4": ganesha, "smb": samba}
+    def __init__(self, *sets, ganesha=True, samba=True, systemd=False):
+        self.sets, self.has, self.systemd = sets, {"v4": ganesha, "smb": samba}, systemd
 
     def __enter__(self):
         if not LIBRARY:
@@ -188,6 +188,9 @@ class Worlds:
             if self.has["smb"]:
                 stack.enter_context(Samba(self.where / "samba", self.export))
             self.keeper = self.daemon = None
+            if self.systemd:
+                self.systemd = PlayedSystemd(self.where)
+                stack.callback(self.systemd.close)
             stack.callback(self.stop)
             self.start_keeper()
             self.start()
@@ -204,6 +207,8 @@ class Worlds:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.where / "keeper")
         self.keeper = Keeper(self.export, path=str(self.where / "keeper"))
+        if self.systemd:
+            self.systemd.start(self.keeper)
         self.keeper.__enter__()
 
     def start(self):
@@ -215,8 +220,7 @@ class Worlds:
         self.daemon.kill()
 
     def kill_keeper(self):
-        self.keeper.process.kill()
-        self.keeper.process.wait()
+        self.keeper.kill()
 
     def stop(self):
         if self.daemon:

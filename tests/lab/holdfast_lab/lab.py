@@ -43,7 +43,7 @@ class Lab:
         network.open_bridge()
         self.capture = network.Capture(self.directory / "bridge.pcap")
         self.guests = {}
-        self.holdfast = self.ganesha = self.postgres = self.rpcbind = self.keeper = None
+        self.holdfast = self.ganesha = self.postgres = self.rpcbind = self.keeper = self.samba = None
         if server:
             self.rpcbind = rpcbind.System()
             self.rpcbind.__enter__()
@@ -85,6 +85,8 @@ class Lab:
             self.holdfast.stop()
         if self.keeper:
             self.keeper.__exit__(None, None, None)
+        if self.samba:
+            self.samba.__exit__()
         for server in (self.ganesha, self.postgres):
             if server:
                 server.stop()

@@ -2,7 +2,8 @@
 kept in build/boot. A machine never writes to one (see machine.py).
 
 `bare` is what a minimal installation with systemd has, and the libraries that holdfast depends on; `full` has
-everything that wants to be a status monitor, a file server or a store on the same host as well; `apparmor` is for a virtual
+everything that wants to be a status monitor, a file server or a store on the same host as well; `mixed` has servers of the same
+files by NFSv4 and SMB; `apparmor` is for a virtual
 machine with Debian's kernel.
 """
 import fcntl
@@ -18,8 +19,9 @@ from .packages import CACHE, RELEASE, SOURCE, call
 BARE = ["systemd", "systemd-sysv", "dbus", "iproute2", "netbase", "init-system-helpers", "python3-minimal"]
 FULL = [*BARE, "rpcbind", "nfs-common", "nfs-ganesha", "nfs-ganesha-vfs", "postgresql", "autopkgtest",
         "dpkg-dev"]
+MIXED = [*BARE, "rpcbind", "nfs-ganesha", "nfs-ganesha-vfs", "samba"]
 APPARMOR = [*BARE, "apparmor", "kmod"]
-KINDS = {"bare": BARE, "full": FULL, "apparmor": APPARMOR}
+KINDS = {"bare": BARE, "full": FULL, "mixed": MIXED, "apparmor": APPARMOR}
 
 
 def mirror(release):
