@@ -34,7 +34,8 @@ OPS_MAX = 512
 def is_gone(pid):
     """True of a process that has ended, whether its parent knows it or not."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return state in "ZX" and len(os.listdir(f"/proc/{pid}/task")) <= 1  # its other threads have its files, too
     except (FileNotFoundError, ProcessLookupError):
         return True
 
