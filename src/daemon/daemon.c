@@ -209,8 +209,10 @@ static int open_administration(struct hf_daemon *d)
  */
 static int start(struct hf_daemon *d)
 {
-    int rv = open_as_user(d);
+    int rv;
 
+    hf_listening_raise_file_limit();
+    rv = open_as_user(d);
     if (rv == 0 && d->clustered)
         hf_listening_list_services(d);
     else if (rv == 0)

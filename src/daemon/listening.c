@@ -16,15 +16,23 @@ _Static_assert((int)HF_CONFIG_ALLOW_MAX == (int)HF_RPC_NETWORKS_MAX, "config.h a
 
 /* ---- limits of the process ---- */
 
-/* Raises the limit of open files as far as allowed; returns how many connections fit. */
-static unsigned raise_file_limit(void)
+void hf_listening_raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* How many connections fit into the limit of open files. */
+static unsigned connections_that_fit(void)
 {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return HF_RPC_CONNECTIONS_DEFAULT;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur <= 2 * (rlim_t)FILES_KEPT_BACK)
         return FILES_KEPT_BACK;
     if (limit.rlim_cur >= HF_RPC_CONNECTIONS_DEFAULT + FILES_KEPT_BACK)
@@ -161,7 +169,7 @@ int hf_listening_open(struct hf_daemon *d)
         .loop = &d->loop,
         .alloc = &hf_alloc_heap,
         .hash_key = d->hash_key,
-        .max_connections = raise_file_limit(),
+        .max_connections = connections_that_fit(),
         .max_connections_per_host = d->options->config.max_connections_per_host,
         .max_calls_per_host = d->options->config.max_calls_per_host,
         .access = hf_listening_access(&d->options->config),
