@@ -106,7 +106,7 @@ static bool on_heard(void *ctx, enum hf_end end, bool wait, int64_t since_ms)
     int64_t ms = wall_ms(recorder) - since_ms;
 
     if (end == HF_END_UNDONE)
-        return true;
+        return recorder->history != NULL;
     hf_histogram_observe(wait ? &recorder->waited_ms : &recorder->held_ms,
                          ms > 0 ? (uint64_t)ms : 0);
     return recorder->history && (ms >= recorder->longer_than_ms || is_loss(end));
