@@ -202,8 +202,7 @@ class Lmdb(Service):
         self.open_alone(stack, node, ("store.backend=lmdb", f"store.path={disk}/store"))
 
     def changes(self):
-        durable = () if self.forgets_locks else (("locks.durable=yes", "locks.durable=process"),
-                                                 ("recovery.notify=always", "recovery.notify=needed"))
+        durable = () if self.forgets_locks else (("locks.durable=yes", "locks.durable=process"),)
         return (*super().changes(), *durable)
 
 
@@ -311,7 +310,6 @@ CONFIGURATIONS = {
     "postgres-no": (Postgres, FORGETFUL),
     "pair": (Pair, ("grace.mode=conflict",)),
     "pair-strict": (Pair, ("grace.mode=strict",)),
-    "pair-needed": (Pair, ("grace.mode=conflict", "recovery.notify=needed")),
     "keeper-needed": (Kept, ("locks.durable=yes", "grace.mode=conflict", "recovery.notify=needed")),
 }
 

@@ -73,18 +73,6 @@ def locks_that_survive_the_process():
 
 
 @tap.test
-def restarts_that_no_client_notices():
-    """REC-01 to REC-03: no notice, no grace: locks, shares and waiters are as they were."""
-    play("lmdb-needed", 6, "short-11", **SHORT)
-
-
-@tap.test
-def takeovers_that_no_client_notices():
-    """The same with two nodes over PostgreSQL with a synchronous standby."""
-    play("pair-needed", 10, "short-12", **SHORT)
-
-
-@tap.test
 def reclaimed_locks_with_faults():
     """Only clients are durable: what was held comes back by reclaims alone."""
     play("lmdb-no", 6, "short-4", **SHORT)
