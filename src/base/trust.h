@@ -51,7 +51,7 @@ enum { HF_TRUST_ANSWER_FACTOR = 3 };
 
 extern const struct hf_trust_rights hf_trust_rights[HF_TRUST_LEVELS];
 
-/* Stands for a user at the other end who is not known. */
+/* The user id of a peer whose user the kernel does not tell. */
 #define HF_UID_UNKNOWN UINT32_MAX
 
 /*

@@ -225,8 +225,8 @@ int hf_core_client_learn(struct hf_core *core, struct hf_now now, uint64_t clien
  */
 int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t client_id,
                                struct hf_ticket *wait);
-/* The same, because the client of NLM is dead (fenced, or given up with its node): counted and
- * logged as a crash, and retried until it is durable. */
+/* Releases everything of an NLM client that is dead (fenced, or given up with its node): counted
+ * and logged as a crash, and retried until it is durable. */
 int64_t hf_core_client_dead(struct hf_core *core, struct hf_now now, uint64_t client_id,
                             struct hf_ticket *wait);
 int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t lock_id,

@@ -222,7 +222,7 @@ enum hf_event_kind {
     HF_EVENT_CLIENT_CRASHED, /* a: its new state, b: locks released */
     /* The client could not be told of our restart; a: state, b: locks lost. */
     HF_EVENT_CLIENT_UNREACHABLE,
-    /* The same, but the client keeps its b locks until grace ends; a: state. */
+    /* A client could not be told of our restart; it keeps b locks until grace ends. */
     HF_EVENT_CLIENT_UNTOLD,
     HF_EVENT_CLIENT_UNRECLAIMED, /* the client did not reclaim in time; a: state, b: locks lost */
     HF_EVENT_CLIENT_DEAD, /* the operator declared the client dead; a: state, b: locks released */

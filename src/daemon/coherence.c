@@ -314,7 +314,7 @@ static void tell_may_serve(struct hf_coherence *c)
 }
 
 /* The first claims after a list are for what clients hold and the keeper did not. At a start that
- * is nothing new; later nobody knows who had these bytes meanwhile. */
+ * is as expected; later another program may have locked these bytes meanwhile. */
 static void note_missing(struct hf_coherence *c)
 {
     if (c->compared)

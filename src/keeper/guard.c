@@ -43,8 +43,8 @@ int hf_guard_open(size_t n)
     return 0;
 }
 
-/* What is in shared memory is checked: a worker that was taken over must not take the next one
- * over, nor end the guard. */
+/* The guard checks what it reads from shared memory: an attacker who controls one worker must not
+ * control the next one, nor end the guard. */
 static int top(void)
 {
     int n = table->top;

@@ -391,7 +391,7 @@ static int apply_large(struct lmdb *lmdb, struct hf_store *store, const struct h
     int rv = is_unflushed(lmdb) ? lmdb_flush(store) : 0;
 
     lock_tree(lmdb, store);
-    /* What is in doubt is brought in first, so that its failure is not reported as this batch's. */
+    /* A batch in doubt is written first, so that its failure is not reported as this batch's. */
     if (rv < 0 || lmdb->stale) {
         rv = checkpoint(lmdb);
         store->in_doubt = false;
