@@ -10,7 +10,8 @@ enum { SWEEP_MS = 1000, STALLED_MS = 1000 };
 struct connection {
     struct hf_list link; /* if not linked, the connection was cut, and is about to be closed */
     struct MHD_Connection *connection;
-    /* When the connection last made progress: opened, request there, piece taken, completed. */
+    /* When the connection last made progress: it was opened, its request had arrived, the peer took
+     * a piece of the answer, or the answer was complete. */
     uint64_t since_ms;
     bool privileged;
 };

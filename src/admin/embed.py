@@ -19,8 +19,8 @@ def main(out, *names):
                     f"file_{number}, {len(data)}}},\n")
     pathlib.Path(out).write_text(
         '#include "admin/page.h"\n\n' + "".join(arrays) +
-        f"\nconst struct page_file page_files[] = {{\n{''.join(rows)}}};\n"
-        f"const size_t n_page_files = {len(rows)};\n")
+        f"\nconst struct page_file hf_page_files[] = {{\n{''.join(rows)}}};\n"
+        f"const size_t hf_page_files_n = {len(rows)};\n")
 
 
 main(*sys.argv[1:])

@@ -21,7 +21,7 @@ struct filter {
     char export[HF_FILTER_TEXT_MAX];
     char owner[HF_FILTER_TEXT_MAX];
     char status[HF_FILTER_TEXT_MAX]; /* the status of a notification */
-    char search[HF_FILTER_TEXT_MAX]; /* a part of any field of the row */
+    char search[HF_FILTER_TEXT_MAX]; /* text that some field of the row contains */
     bool searches_files;             /* the caller may see files (ADM-09): search in them, too */
     bool waited;                     /* only locks on files with waiters */
     struct hf_names *names;

@@ -132,10 +132,10 @@ static void on_found(struct hf_history_search *search)
     struct asked *asked = hf_container_of(search, struct asked, search);
 
     asked->done = true;
-    wait_resume(asked->request);
+    hf_admin_wait_resume(asked->request);
 }
 
-void history_free(struct asked *asked)
+void hf_admin_history_free(struct asked *asked)
 {
     if (!asked)
         return;
@@ -166,11 +166,11 @@ static enum MHD_Result ask(struct request *request)
     rv = hf_history_search(history, &asked->search);
     if (rv < 0)
         return hf_admin_reply_error(request, rv, "");
-    return wait_suspend(request);
+    return hf_admin_wait_suspend(request);
 }
 
 /* Is called again when the search has ended. */
-enum MHD_Result on_history(struct request *request)
+enum MHD_Result hf_admin_on_history(struct request *request)
 {
     const struct asked *asked = request->asked;
 

@@ -88,17 +88,26 @@ FETCH(locks, lock)
 FETCH(waiters, waiter)
 FETCH(shares, reservation)
 
-static bool match_client(struct filter *f, const union row *row)
+static bool match_address(struct filter *f, const struct hf_view_client *c,
+                          const struct hf_addr *addr)
 {
-    const struct hf_view_client *c = &row->client;
-
     const struct filter_fields fields = {.id = c->record.id,
                                          .client_id = c->record.id,
                                          .client_name = c->record.name,
-                                         .client_addr = hf_row_client_addr(c)};
+                                         .client_addr = addr};
 
-    return hf_filter_client(f, c->record.id, c->record.name, hf_row_client_addr(c)) &&
-           hf_filter_search(f, &fields);
+    return hf_filter_client(f, c->record.id, c->record.name, addr) && hf_filter_search(f, &fields);
+}
+
+/* A client is found by each of its addresses. */
+static bool match_client(struct filter *f, const union row *row)
+{
+    const struct hf_view_client *c = &row->client;
+    bool fits = match_address(f, c, hf_row_client_addr(c));
+
+    for (unsigned i = 0; i < c->record.n_addrs && !fits; i++)
+        fits = match_address(f, c, &c->record.addrs[i]);
+    return fits;
 }
 
 static bool match_notification(struct filter *f, const union row *row)
@@ -278,8 +287,8 @@ static bool put_row(struct list *list, const struct row_context *context, const 
     return !writer.failed;
 }
 
-/* Ends the list. A caller that asked for a path must learn that some files have no name, and might
- * be that file. */
+/* Ends the list. A caller that asked for a path also gets the number of files whose names are not
+ * known, because one of them might be the file at that path. */
 static bool put_end(struct list *list)
 {
     char text[64] = "}\n";
@@ -562,16 +571,16 @@ static enum MHD_Result reply_list(struct request *request, const struct kind *ki
 
 enum MHD_Result hf_admin_on_clients(struct request *request)
 {
-    static const struct kind CLIENTS = {"clients",     fetch_clients, match_client,
-                                        hf_row_client, SORT_CLIENTS,  NULL};
+    static const struct kind CLIENTS = {"clients",     fetch_clients,   match_client,
+                                        hf_row_client, HF_SORT_CLIENTS, NULL};
 
     return reply_list(request, &CLIENTS);
 }
 
 enum MHD_Result hf_admin_on_locks(struct request *request)
 {
-    static const struct kind LOCKS = {"locks",     fetch_locks, match_lock,
-                                      hf_row_lock, SORT_LOCKS,  fh_of_lock};
+    static const struct kind LOCKS = {"locks",     fetch_locks,   match_lock,
+                                      hf_row_lock, HF_SORT_LOCKS, fh_of_lock};
 
     return reply_list(request, &LOCKS);
 }

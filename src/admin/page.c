@@ -4,8 +4,8 @@
 
 enum MHD_Result hf_admin_on_file(struct request *request)
 {
-    for (size_t i = 0; i < n_page_files; i++) {
-        const struct page_file *file = &page_files[i];
+    for (size_t i = 0; i < hf_page_files_n; i++) {
+        const struct page_file *file = &hf_page_files[i];
 
         if (strcmp(file->path, request->path) == 0)
             return hf_admin_reply_response(

@@ -12,7 +12,7 @@ struct page_file {
     size_t len;
 };
 
-extern const struct page_file page_files[];
-extern const size_t n_page_files;
+extern const struct page_file hf_page_files[];
+extern const size_t hf_page_files_n;
 
 #endif

@@ -137,9 +137,9 @@ bool hf_admin_wait_for_names(struct request *request);
 void hf_admin_wait_for_turn(struct request *request);
 /* Returns false, with the request answered or waiting, if it needs names and there are none. */
 bool hf_admin_names_are_there(struct request *request, enum MHD_Result *answered);
-/* The first lets the request wait until wait_resume(), after which it is routed again. */
-enum MHD_Result wait_suspend(struct request *request);
-void wait_resume(struct request *request);
+/* hf_admin_wait_suspend() puts the request off until hf_admin_wait_resume() routes it again. */
+enum MHD_Result hf_admin_wait_suspend(struct request *request);
+void hf_admin_wait_resume(struct request *request);
 /* Queues the answer of a request that waited. */
 enum MHD_Result hf_admin_reply_pending(struct request *request);
 void hf_admin_wait_abandon_all(struct hf_admin *admin);
@@ -153,7 +153,7 @@ enum MHD_Result hf_admin_reply_release(struct request *request, const char *chan
 json_t *hf_admin_granted_since(const struct request *request, uint64_t mark, size_t before);
 
 /* history.c */
-void history_free(struct asked *asked);
+void hf_admin_history_free(struct asked *asked);
 /* A time in UTC, as 2026-11-18T03:12:00Z, into milliseconds. */
 bool hf_admin_parse_time(const char *text, int64_t *out);
 
@@ -172,7 +172,7 @@ struct row_context;
 struct row_context hf_admin_row_context_of(const struct request *request);
 
 /* routes.c: finds the handler of the request. */
-enum MHD_Result route(struct request *request);
+enum MHD_Result hf_admin_route(struct request *request);
 
 /* These are the handlers of the table, in lists.c, status.c, changes.c and page.c. */
 enum MHD_Result hf_admin_on_clients(struct request *request);
@@ -183,7 +183,7 @@ enum MHD_Result hf_admin_on_reservations(struct request *request);
 enum MHD_Result hf_admin_on_notifications(struct request *request);
 enum MHD_Result hf_admin_on_status(struct request *request);
 enum MHD_Result hf_admin_on_losses(struct request *request);
-enum MHD_Result on_history(struct request *request);
+enum MHD_Result hf_admin_on_history(struct request *request);
 enum MHD_Result hf_admin_on_acknowledge(struct request *request);
 enum MHD_Result hf_admin_on_grace(struct request *request);
 enum MHD_Result hf_admin_on_healthz(struct request *request);

@@ -54,7 +54,7 @@ static const struct entry ROUTES[] = {
     {"POST", "/api/v1/exports/take-back", hf_admin_on_take_back_export, ACCESS_CHANGE, true, ""},
     {"GET", "/api/v1/losses", hf_admin_on_losses, ACCESS_READER, true, ""},
     {"DELETE", "/api/v1/losses", hf_admin_on_acknowledge, ACCESS_CHANGE, true, ""},
-    {"GET", "/api/v1/history", on_history, ACCESS_FILES, false,
+    {"GET", "/api/v1/history", hf_admin_on_history, ACCESS_FILES, false,
      "client, file, since, until, limit"},
     {"GET", "/api/v1/backup", hf_admin_on_backup, ACCESS_CHANGE, true, ""},
     {"GET", "/api/v1/notifications", hf_admin_on_notifications, ACCESS_READER, true,
@@ -179,7 +179,7 @@ static void allow(struct request *request, const char *method)
               strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
 }
 
-enum MHD_Result route(struct request *request)
+enum MHD_Result hf_admin_route(struct request *request)
 {
     enum MHD_Result answered = MHD_NO;
 

@@ -2,7 +2,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "admin/fh_map.h"
@@ -12,7 +11,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "base/socket.h"
 
 /* ---- libmicrohttpd under the loop ---- */
 
@@ -107,7 +106,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     hf_admin_turns_cancel(&request->turn);
     hf_names_cancel(&request->names_wait);
     hf_admin_by_path_free(request->by_path);
-    history_free(request->asked);
+    hf_admin_history_free(request->asked);
     json_decref(request->pending);
     hf_buf_free(&request->body);
     hf_buf_free(&request->backup.out);
@@ -134,7 +133,7 @@ static enum MHD_Result answer(struct request *request)
         hf_admin_turns_wait(turns, &request->turn, request->listener, request->connection);
         return MHD_YES;
     }
-    return request->ready ? hf_admin_reply_pending(request) : route(request);
+    return request->ready ? hf_admin_reply_pending(request) : hf_admin_route(request);
 }
 
 /* libmicrohttpd calls this with the headers, then for each part of the body, then for the answer;
@@ -192,50 +191,13 @@ static int listen_tcp(const char *text, int *out)
     return 0;
 }
 
-/* Removes a socket that a killed daemon left behind; one that still accepts connections stays. */
-static void remove_stale(const struct sockaddr_un *sun)
+/* All users may connect; access.c decides by the peer's credentials what they may see and do. */
+static int listen_local(const char *path, int *out)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = hf_socket_listen_local(path, SOCK_STREAM, 0666, SOMAXCONN);
 
-    if (fd < 0)
-        return;
-    if (connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) < 0 && errno == ECONNREFUSED)
-        (void)unlink(sun->sun_path);
-    close(fd);
-}
-
-/*
- * Binds so that all users may connect; access.c decides by the peer's credentials what they may see
- * and do. The mode is set before the socket has a name: the directory may be that of the daemon's
- * user, who could put a link in the place of the name, and root would change what it leads to.
- */
-static int bind_for_all(int fd, const struct sockaddr_un *sun)
-{
-    mode_t before = umask(0);
-    int rv = fchmod(fd, 0666);
-
-    if (rv == 0)
-        rv = bind(fd, (const struct sockaddr *)sun, sizeof(*sun));
-    (void)umask(before);
-    return rv;
-}
-
-static int listen_unix(const char *path, int *out)
-{
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    int fd;
-
-    if (!hf_text_copy(sun.sun_path, sizeof(sun.sun_path), path))
-        return -ENAMETOOLONG;
-    remove_stale(&sun);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    if (bind_for_all(fd, &sun) < 0 || listen(fd, SOMAXCONN) < 0) {
-        int error = errno;
-        close(fd);
-        return -error;
-    }
     *out = fd;
     return 0;
 }
@@ -293,7 +255,7 @@ static void open_listener(struct hf_admin *admin, struct listener *listener, con
 
     if (!where[0])
         return;
-    rv = listener->local ? listen_unix(where, &fd) : listen_tcp(where, &fd);
+    rv = listener->local ? listen_local(where, &fd) : listen_tcp(where, &fd);
     if (rv == 0) {
         rv = start(admin, listener, fd);
         if (rv < 0)

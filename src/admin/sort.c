@@ -112,12 +112,12 @@ static void client_notification(const struct row_context *context, const union r
     key[0] = RANK[row->client.notice];
 }
 
-const struct sort_column SORT_LOCKS[] = {
+const struct sort_column HF_SORT_LOCKS[] = {
     {"client", lock_client}, {"file", lock_file},       {"owner", lock_owner}, {"mode", lock_mode},
     {"held", lock_held},     {"waiters", lock_waiters}, {NULL, NULL},
 };
 
-const struct sort_column SORT_CLIENTS[] = {
+const struct sort_column HF_SORT_CLIENTS[] = {
     {"client", client_client},
     {"locks", client_locks},
     {"waiters", client_waiters},

@@ -32,8 +32,8 @@ struct sort_column {
 };
 
 /* Tables end with an entry that has no name. */
-extern const struct sort_column SORT_LOCKS[];
-extern const struct sort_column SORT_CLIENTS[];
+extern const struct sort_column HF_SORT_LOCKS[];
+extern const struct sort_column HF_SORT_CLIENTS[];
 
 struct sorter {
     const struct sort_column *column; /* NULL: the list is not sorted */

@@ -13,7 +13,7 @@
 
 enum { NAMES_REQUEST_MS = 60000, NAMES_DETAIL_MAX = 320 };
 
-enum MHD_Result wait_suspend(struct request *request)
+enum MHD_Result hf_admin_wait_suspend(struct request *request)
 {
     hf_list_add_tail(&request->admin->waiting, &request->link);
     MHD_suspend_connection(request->connection);
@@ -84,7 +84,7 @@ enum MHD_Result hf_admin_reply_when_durable(struct request *request, struct hf_t
     request->pending_status = MHD_HTTP_OK;
     if (hf_service_when(service, wait, &request->waiter, on_durable))
         return hf_admin_reply_pending(request);
-    return wait_suspend(request);
+    return hf_admin_wait_suspend(request);
 }
 
 static json_t *show_step(const struct hf_admin_step *step)
@@ -127,7 +127,7 @@ enum MHD_Result hf_admin_reply_when_checked(struct request *request,
     rv = ops->check(ops->ctx, client, &request->check);
     if (rv < 0)
         return hf_admin_reply_error(request, rv, "The address of this client is not known yet.");
-    return wait_suspend(request);
+    return hf_admin_wait_suspend(request);
 }
 
 static void on_backed_up(struct hf_admin_backup *backup, int error)
@@ -156,7 +156,7 @@ enum MHD_Result hf_admin_reply_when_backed_up(struct request *request)
     rv = ops->backup(ops->ctx, &request->backup);
     if (rv < 0)
         return hf_admin_reply_error(request, rv, "");
-    return wait_suspend(request);
+    return hf_admin_wait_suspend(request);
 }
 
 /* ---- exports ---- */
@@ -198,14 +198,14 @@ int hf_admin_reply_when_exported(struct request *request, enum hf_admin_exports_
     request->pending_status = MHD_HTTP_OK;
     request->pending = act == HF_ADMIN_EXPORTS_LIST ? json_pack("{s:[]}", "exports")
                                                     : json_pack("{s:s}", "path", path);
-    *result = wait_suspend(request);
+    *result = hf_admin_wait_suspend(request);
     return 0;
 }
 
 /* ---- names ---- */
 
 /* Resumes the request: libmicrohttpd calls on_request() again, which routes it again. */
-void wait_resume(struct request *request)
+void hf_admin_wait_resume(struct request *request)
 {
     if (!hf_list_linked(&request->link))
         return;
@@ -216,7 +216,7 @@ void wait_resume(struct request *request)
 
 static void on_names(struct hf_names_wait *wait)
 {
-    wait_resume(hf_container_of(wait, struct request, names_wait));
+    hf_admin_wait_resume(hf_container_of(wait, struct request, names_wait));
 }
 
 bool hf_admin_wait_for_names(struct request *request)
@@ -226,7 +226,7 @@ bool hf_admin_wait_for_names(struct request *request)
     if (!hf_names_wait(admin->names, &request->names_wait,
                        uv_now(admin->config.loop) + NAMES_REQUEST_MS, on_names))
         return false;
-    (void)wait_suspend(request);
+    (void)hf_admin_wait_suspend(request);
     return true;
 }
 

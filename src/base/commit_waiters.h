@@ -22,6 +22,8 @@ struct hf_commit_waiter {
     struct hf_list link;
     struct hf_ticket ticket; /* what the object waits for; all 0: it did not have to wait */
     hf_commit_done done;
+    uint32_t
+        place; /* of the account that it counts for while it waits for a decision (service.h) */
 };
 
 struct hf_commit_waiters {

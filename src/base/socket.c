@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 int hf_socket_open(const struct hf_addr *addr, int type)
 {
@@ -68,6 +71,95 @@ int hf_socket_bind(int fd, const struct hf_addr *addr, enum hf_bind how)
     }
     return HF_EBUSY;
 }
+
+/* ---- Unix sockets ---- */
+
+static int fail(int error)
+{
+    errno = error;
+    switch (error) {
+    case EADDRINUSE:
+        return HF_EBUSY;
+    case EEXIST:
+        return HF_EEXIST;
+    case EACCES:
+    case EPERM:
+        return HF_EDENIED;
+    case ENAMETOOLONG:
+        return HF_EINVAL;
+    default:
+        return HF_EUNAVAIL;
+    }
+}
+
+/* Only a refusal shows that no process listens: a busy one may not accept at once. */
+static bool was_left_behind(const struct sockaddr_un *sun, int type)
+{
+    int fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) < 0 &&
+                   errno == ECONNREFUSED;
+
+    if (fd >= 0)
+        close(fd);
+    return refused;
+}
+
+static int clear(const struct sockaddr_un *sun, int type)
+{
+    struct stat st;
+
+    if (lstat(sun->sun_path, &st) < 0)
+        return 0; /* where the path cannot be looked at, bind() says why */
+    if (!S_ISSOCK(st.st_mode))
+        return fail(EEXIST);
+    if (!was_left_behind(sun, type))
+        return fail(EADDRINUSE);
+    return unlink(sun->sun_path) == 0 ? 0 : fail(errno);
+}
+
+int hf_socket_clear_local(const char *path, int type)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+
+    return hf_text_copy(sun.sun_path, sizeof(sun.sun_path), path) ? clear(&sun, type)
+                                                                  : fail(ENAMETOOLONG);
+}
+
+static int bind_with_mode(int fd, const struct sockaddr_un *sun, mode_t mode)
+{
+    mode_t before = umask(0);
+    int rv = fchmod(fd, mode);
+
+    if (rv == 0)
+        rv = bind(fd, (const struct sockaddr *)sun, sizeof(*sun));
+    (void)umask(before);
+    return rv;
+}
+
+int hf_socket_listen_local(const char *path, int type, mode_t mode, int backlog)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    int rv;
+    int fd;
+
+    if (!hf_text_copy(sun.sun_path, sizeof(sun.sun_path), path))
+        return fail(ENAMETOOLONG);
+    rv = clear(&sun, type);
+    if (rv < 0)
+        return rv;
+    fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fail(errno);
+    if (bind_with_mode(fd, &sun, mode) < 0 || listen(fd, backlog) < 0) {
+        int error = errno;
+
+        close(fd);
+        return fail(error);
+    }
+    return fd;
+}
+
+/* ---- addresses of this host ---- */
 
 /* For a destination on this host the kernel selects the destination itself as source. */
 static bool is_own_source(int fd, const struct hf_addr *addr)

@@ -1,12 +1,13 @@
 /*
  * Sockets created and bound before libuv takes them over, for the options that libuv cannot set:
- * an IPv6 socket that refuses IPv4, a reserved port, and an address that the host does not have
- * yet.
+ * an IPv6 socket that refuses IPv4, a reserved port, an address that the host does not have yet,
+ * and the mode of a Unix socket.
  */
 #ifndef HF_BASE_SOCKET_H
 #define HF_BASE_SOCKET_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/addr.h"
 
@@ -26,6 +27,22 @@ enum hf_bind {
 /* Binds to addr. Returns HF_EBUSY if the address is in use, HF_EDENIED if the process lacks the
  * privilege, HF_EINVAL if the host does not have this address. */
 int hf_socket_bind(int fd, const struct hf_addr *addr, enum hf_bind how);
+
+/*
+ * Removes the Unix socket at path if its process is gone. Returns HF_EBUSY if a process still
+ * listens there; HF_EEXIST if something else than a socket has the name, which is never removed;
+ * HF_EINVAL for a path that is too long; HF_EDENIED.
+ */
+int hf_socket_clear_local(const char *path, int type);
+
+/*
+ * Listens on a non-blocking Unix socket of this type at path, where a killed process may have left
+ * one behind. The socket has its mode before it has its name: in a directory that belongs to
+ * another user a link could take the place of the name, and chmod() by root would change what it
+ * leads to. Call it while the process has one thread, because it changes the umask for a moment.
+ * Returns the descriptor, or as hf_socket_clear_local() does, or HF_EUNAVAIL; errno says why.
+ */
+int hf_socket_listen_local(const char *path, int type, mode_t mode, int backlog);
 
 /* True if this host has the address; false also when that cannot be found out. */
 bool hf_socket_is_own_address(const struct hf_addr *addr);

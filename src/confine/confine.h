@@ -65,7 +65,8 @@ int hf_confine_give_directory(const struct hf_confine_user *user, const char *pa
  */
 void hf_confine_find_owner(const char *path, struct hf_confine_user *out);
 
-/* Makes the files and sockets that follow the user's, until hf_confine_return_user(). */
+/* Acts as the user until hf_confine_return_user(), so that files and sockets that are made
+ * meanwhile belong to the user. */
 int hf_confine_borrow_user(const struct hf_confine_user *user);
 void hf_confine_return_user(const struct hf_confine_user *user);
 

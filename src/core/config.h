@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/network.h"
 #include "core/record.h"
 
 /*
@@ -81,6 +82,18 @@ struct hf_export_rule {
 
 enum { HF_IDENTITY_MAX = 64 }; /* RFC 1813: NFS3_FHSIZE */
 
+/*
+ * The operator vouches that requests with this caller name from these networks are of one client,
+ * whose address changes (TRK-02). at_once: the client uses several of the addresses at a time, so a
+ * request from another one moves it without a question to the address that it used before.
+ */
+struct hf_vouch {
+    struct hf_bytes name;
+    const struct hf_network *networks;
+    unsigned n_networks;
+    bool at_once;
+};
+
 struct hf_core_config {
     struct hf_bytes server_name; /* the name that SM_NOTIFY gives us */
     struct hf_limits limits;
@@ -117,6 +130,8 @@ struct hf_core_config {
     unsigned n_export_rules;
     /* How many of the last rules are for exports of other services (HA-09). */
     unsigned n_foreign_rules;
+    const struct hf_vouch *vouches; /* no two have one name */
+    unsigned n_vouches;
 };
 
 /* Returns the defaults of SPEC section 6; the caller fills in server_name and hash_key. */

@@ -63,6 +63,7 @@ static void check_client(const struct hf_core *core, const struct hf_client *cli
 
     HF_ASSERT(client->id != 0 && client->refs > 0);
     HF_ASSERT(hf_client_find_id(core, client->id) == client);
+    HF_ASSERT(client->protocol != HF_PROTOCOL_NLM || hf_client_is_known_at(client, &client->addr));
     for (const struct hf_lock *lock = hf_client_next_lock(core, client, NULL); lock;
          lock = hf_client_next_lock(core, client, lock)) {
         HF_ASSERT(hf_lock_owner(lock)->client == client);

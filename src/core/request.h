@@ -9,9 +9,10 @@
  * is promised before it is durable (SPEC section 4).
  *
  * BLOCKED waits for no batch: waiters are not durable, and a failed commit does not remove them.
- * Except at the beginning of an epoch: no answer leaves before the server's record is durable, so a
- * waiter that comes meanwhile goes again if its batch fails, as does any lock. A SHARE is refused
- * meanwhile (DENIED_GRACE_PERIOD).
+ * There are two exceptions. At the beginning of an epoch no answer leaves before the server's
+ * record is durable, so a waiter that comes meanwhile is removed if its batch fails, as is any lock
+ * (a SHARE is refused meanwhile: DENIED_GRACE_PERIOD). With config.continues a waiter is recorded,
+ * and removed if its batch fails.
  */
 #ifndef HF_CORE_REQUEST_H
 #define HF_CORE_REQUEST_H
@@ -85,10 +86,9 @@ struct hf_holder {
 
 struct hf_answer {
     enum hf_stat stat;
-    bool silent; /* send no answer: the client repeats its request, or is dead */
-    uint64_t seq;
+    bool silent;             /* send no answer: the client repeats its request, or is dead */
+    struct hf_ticket ticket; /* what the answer waits for; a decision only if it is of FREE_ALL */
     struct hf_holder holder; /* the conflicting lock, if TEST is answered DENIED */
-    uint64_t decision;       /* FREE_ALL waits for this decision, as hf_ticket explains */
     /* If not 0, nothing is decided: make the request again after this decision (claim.h). */
     uint64_t claim;
 };
@@ -156,9 +156,8 @@ struct hf_mon_args {
 struct hf_sm_answer {
     /* true: STAT_SUCC; false: STAT_FAIL. Always true where the result is sm_stat alone. */
     bool ok;
-    int32_t state; /* the state number of this server */
-    uint64_t seq;
-    uint64_t decision; /* a crash notice waits for this decision, as hf_ticket explains */
+    int32_t state;           /* the state number of this server */
+    struct hf_ticket ticket; /* what the answer waits for; a decision only if it is of a notice */
 };
 
 /*

@@ -110,8 +110,10 @@ enum hf_recovers {
     HF_RECOVERS_CRASHED,    /* the host crashed, and the newest records were not flushed (DUR-02) */
     /* Locks may be unknown since an earlier start, or because a backup was restored. */
     HF_RECOVERS_UNKNOWN,
-    HF_RECOVERS_UNFINISHED, /* the run before was itself in grace, or held back (GRC-04) */
-    HF_RECOVERS_MERGED,     /* of two conflicting records one was lost (COH-05) */
+    /* The run before was itself in grace, was held back (GRC-04), or had locks whose life no record
+     * tells (REC-01j). */
+    HF_RECOVERS_UNFINISHED,
+    HF_RECOVERS_MERGED, /* of two conflicting records one was lost (COH-05) */
     HF_RECOVERS_REASONS
 };
 enum hf_recovers hf_core_recovers(const struct hf_core *core);
@@ -216,32 +218,57 @@ struct hf_counters {
 };
 const struct hf_counters *hf_core_counters(const struct hf_core *core);
 
+/*
+ * What happened. The comments name what a and b of struct hf_event mean in this kind of event, and
+ * say where an event has an error or a file. A state is an NSM state number.
+ */
 enum hf_event_kind {
     HF_EVENT_CLIENT_REGISTERED,
     HF_EVENT_CLIENT_UNREGISTERED,
-    HF_EVENT_CLIENT_CRASHED, /* a: its new state, b: locks released */
-    /* The client could not be told of our restart; a: state, b: locks lost. */
+    HF_EVENT_CLIENT_CRASHED, /* a: the new state of the client, b: how many locks were released */
+    /* The client could not be told of our restart; a: its state, b: how many locks it lost. */
     HF_EVENT_CLIENT_UNREACHABLE,
-    /* A client could not be told of our restart; it keeps b locks until grace ends. */
+    /* The client could not be told of our restart; it keeps its locks, of which there are b, until
+     * grace ends. */
     HF_EVENT_CLIENT_UNTOLD,
-    HF_EVENT_CLIENT_UNRECLAIMED, /* the client did not reclaim in time; a: state, b: locks lost */
-    HF_EVENT_CLIENT_DEAD, /* the operator declared the client dead; a: state, b: locks released */
-    /* Locks were released by FREE_ALL or the operator; b: locks released. */
+    /* The client did not reclaim in time; a: its state, b: how many locks it lost. */
+    HF_EVENT_CLIENT_UNRECLAIMED,
+    /* The operator declared the client dead; a: its state, b: how many locks were released. */
+    HF_EVENT_CLIENT_DEAD,
+    /* FREE_ALL or the operator released locks; b: how many. */
     HF_EVENT_CLIENT_RELEASED,
-    HF_EVENT_STATE_HINT,       /* a: state in the LOCK, b: recorded state */
-    HF_EVENT_NOTIFY_STRANGER,  /* a: state; the address and name are the sender's */
-    HF_EVENT_NOTICE_REFUTED,   /* a: state it claims, b: state the client's monitor names */
-    HF_EVENT_GRACE_BEGAN,      /* a: milliseconds, b: locks (clients) to reclaim */
-    HF_EVENT_GRACE_ENDED,      /* a: reclaimed, b: released unreclaimed */
-    HF_EVENT_NOTICE_DELIVERED, /* a: attempts, b: milliseconds since the first */
-    HF_EVENT_NOTICE_FAILED,    /* a: attempts so far, b: milliseconds since the first; error */
-    HF_EVENT_NOTICE_GIVEN_UP,  /* a: attempts, b: milliseconds since the first; error */
-    HF_EVENT_GRANT_FAILED,     /* a: attempts; error; file. The lock went to the next waiter */
-    HF_EVENT_COMMIT_FAILED,    /* a: seq, b: changes undone */
-    HF_EVENT_WAITERS_DROPPED,  /* the client of waiters does not answer; b: how many waiters */
-    /* The client lost a lock to a holder outside; a: state, b: 1; file. */
+    /* The state in a LOCK is not the recorded one; a: that of the LOCK, b: the recorded one. */
+    HF_EVENT_STATE_HINT,
+    /* A crash notice fits no client; a: the state in it. Address and name are the sender's. */
+    HF_EVENT_NOTIFY_STRANGER,
+    /* A crash notice was refuted; a: the state in it, b: that of the client's monitor. */
+    HF_EVENT_NOTICE_REFUTED,
+    /* The grace period began; a: its length in milliseconds, b: how many locks may be reclaimed
+     * (how many clients may reclaim, if locks are not recorded). */
+    HF_EVENT_GRACE_BEGAN,
+    /* The grace period ended; a: how many locks were reclaimed, b: how many were not, and are
+     * released. */
+    HF_EVENT_GRACE_ENDED,
+    /* The client answered a notice; a: the number of attempts, b: milliseconds since the first. */
+    HF_EVENT_NOTICE_DELIVERED,
+    /* An attempt at a notice failed; a: the number of attempts so far, b: milliseconds since the
+     * first; the error is set. */
+    HF_EVENT_NOTICE_FAILED,
+    /* No attempt at this notice follows; a, b and the error as in HF_EVENT_NOTICE_FAILED. */
+    HF_EVENT_NOTICE_GIVEN_UP,
+    /* A GRANTED callback failed, and the lock went to the next waiter; a: the number of attempts;
+     * the error and the file are set. */
+    HF_EVENT_GRANT_FAILED,
+    /* A batch failed; a: its number, b: how many changes are undone; the error is set. */
+    HF_EVENT_COMMIT_FAILED,
+    HF_EVENT_WAITERS_DROPPED, /* the client of waiters does not answer; b: how many waiters */
+    /* The client lost a lock to a holder outside; a: its state, b: 1; the file is set. */
     HF_EVENT_CLIENT_OUTSIDE,
-    HF_EVENT_LIMIT_HIT, /* a: enum hf_limit. At most one event waits for each limit */
+    HF_EVENT_CLIENT_MOVED, /* the client comes from this address now (TRK-02) */
+    /* The client's name comes from this address as well, and the host at the address that it came
+     * from before still answers, with the client's state (a): it is another client. */
+    HF_EVENT_CLIENT_DOUBLED,
+    HF_EVENT_LIMIT_HIT, /* a: which limit (enum hf_limit); at most one event waits for each */
 };
 
 enum { HF_EVENT_NAME_MAX = 128, HF_EVENT_FH_MAX = 64 };

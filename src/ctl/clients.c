@@ -13,6 +13,17 @@ static enum ctl_color color_of(const char *status)
     return strcmp(status, "none") == 0 ? CTL_DIM : CTL_RED;
 }
 
+/* The address that the client is called at, and how many more it is known by. */
+static const char *addresses_of(const json_t *client, char text[CTL_WORD_MAX])
+{
+    size_t more = json_array_size(json_object_get(client, "addresses"));
+
+    if (more < 2)
+        return ctl_text(client, "address");
+    hf_format(text, CTL_WORD_MAX, "%.60s +%zu", ctl_text(client, "address"), more - 1);
+    return text;
+}
+
 static void add_row(struct ctl_table *table, const json_t *client)
 {
     const json_t *notice = json_object_get(client, "notification");
@@ -22,7 +33,7 @@ static void add_row(struct ctl_table *table, const json_t *client)
 
     ctl_table_add(table, ctl_text(client, "id"), CTL_DIM);
     ctl_table_add(table, ctl_text(client, "name"), CTL_PLAIN);
-    ctl_table_add(table, ctl_text(client, "address"), CTL_PLAIN);
+    ctl_table_add(table, addresses_of(client, text), CTL_PLAIN);
     ctl_table_add(table, ctl_text(client, "protocol"), CTL_PLAIN);
     hf_format(text, sizeof(text), "%.0f", ctl_number(client, "locks"));
     ctl_table_add(table, text, CTL_PLAIN);

@@ -19,7 +19,7 @@ struct ctl_top {
     double longest_s;                    /* the oldest wait; negative: there is none */
 };
 
-/* Looks, and keeps what the look before has counted. */
+/* Asks the daemon once more; the counters of the look before are kept, for the rates. */
 int ctl_top_look(struct ctl_top *top);
 void ctl_top_free(struct ctl_top *top);
 

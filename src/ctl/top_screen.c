@@ -186,7 +186,8 @@ static void apply(struct screen *s)
     ctl->file = s->word[0] && file ? s->word : NULL;
 }
 
-/* True: a new look is needed. */
+/* Handles a key of the word that is being typed. True: the filter is complete, so the daemon must
+ * be asked again. */
 static bool type(struct screen *s, char key)
 {
     size_t len = strlen(s->word);

@@ -58,7 +58,8 @@ struct hf_cluster {
     bool was_alarm;          /* the lease was in ALARM when it was last looked at */
     bool released;           /* the term ended because the service was given up */
     bool lost;               /* the lease of this term is gone: the addresses go, then the rest */
-    bool served;             /* this term began an epoch: a release is a clean stop of it */
+    /* This term began an epoch, which ends by a clean stop if the service is released. */
+    bool served;
     bool stopping;
     bool stopped;
     struct hf_silence silence; /* makes the core's clock stand still */

@@ -300,7 +300,8 @@ static void begin_anew(struct hf_coherence *c)
 
 bool hf_coherence_may_serve(const struct hf_coherence *c)
 {
-    return !c->service || c->was_ready || uv_now(c->loop) - c->started_ms >= HF_COHERENCE_WAIT_MS;
+    return !c->service || c->may_serve || c->was_ready ||
+           uv_now(c->loop) - c->started_ms >= HF_COHERENCE_WAIT_MS;
 }
 
 static void tell_may_serve(struct hf_coherence *c)
@@ -325,7 +326,8 @@ static void note_missing(struct hf_coherence *c)
     c->n_missed += c->missing;
     hf_log(HF_LOG_WARN, "the kernel did not hold all locks for a while",
            HF_UINT("ranges", c->missing),
-           HF_STR("reason", "the keeper is another one, and nobody kept its files"));
+           HF_STR("reason",
+                  "the keeper was started anew, without the files that the one before had open"));
 }
 
 void hf_coherence_hand_out(struct hf_coherence *c)

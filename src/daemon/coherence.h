@@ -48,11 +48,13 @@ struct hf_coherence {
     uint64_t asked_ns; /* when the oldest claims without a result were sent; 0: there are none */
     uint64_t n_open;   /* how many claims, except for waits, have no result yet */
     struct hf_histogram claims_ns;
-    uint64_t lost;              /* how often the connection was */
-    uint64_t missing, n_missed; /* ranges that the keeper of now did not hold; of all keepers */
-    bool compared;              /* with what the keeper of now held */
-    bool up;                    /* connected, and told of what is held */
-    bool broken;                /* the connection is to be closed at the end of the turn */
+    uint64_t lost; /* how often the connection was lost */
+    /* How many ranges of our locks this keeper did not hold when we connected; the sum of all
+     * keepers. */
+    uint64_t missing, n_missed;
+    bool compared; /* our locks were compared with what this keeper held */
+    bool up;       /* connected, and told of what is held */
+    bool broken;   /* the connection is to be closed at the end of the turn */
     bool was_ready;
     bool may_serve; /* the watcher was told that requests may be served */
     uint64_t started_ms;
@@ -100,7 +102,7 @@ static inline void hf_coherence_end_turn(struct hf_coherence *coherence)
         hf_coherence_hand_out(coherence);
 }
 
-/* Rests: the core is not used any more, but the keeper holds on. */
+/* Stops using the core; the keeper still holds the locks in the kernel. */
 void hf_coherence_rest(struct hf_coherence *coherence);
 
 /* With standbys, after hf_coherence_rest(): the keeper lets everything go. From

@@ -49,7 +49,7 @@ static void collect(struct hf_commit_pump *pump)
 
     if (hf_committer_collect(&pump->committer, &result)) {
         pump->committing = false;
-        if (pump->cluster) /* comes first: no answer may pass a lease that is lost */
+        if (pump->cluster) /* before the answers: none may leave if the lease is lost */
             hf_cluster_batch_ended(pump->cluster, &result);
         if (pump->service)
             settle(pump, &result);
@@ -210,10 +210,19 @@ static int open_store(struct hf_commit_pump *pump, const struct hf_store_config 
     return rv;
 }
 
-int hf_commit_pump_open(struct hf_commit_pump *pump, uv_loop_t *loop, uint32_t patience_ms)
+uint64_t hf_daemon_busy_poll_ns(const struct hf_config *config)
 {
-    struct hf_committer_config committer = {
-        .give_up_ms = patience_ms, .wake = wake, .ctx = pump, .leased = pump->cluster != NULL};
+    return uv_available_parallelism() > 1 ? config->busy_poll * UINT64_C(1000) : 0;
+}
+
+int hf_commit_pump_open(struct hf_commit_pump *pump, uv_loop_t *loop,
+                        const struct hf_config *config)
+{
+    struct hf_committer_config committer = {.give_up_ms = config->patience * 1000,
+                                            .wake = wake,
+                                            .ctx = pump,
+                                            .leased = pump->cluster != NULL,
+                                            .busy_poll_ns = hf_daemon_busy_poll_ns(config)};
     int rv = open_store(pump, pump->store_config);
 
     if (rv < 0)

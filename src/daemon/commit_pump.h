@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "base/histogram.h"
+#include "daemon/config.h"
 #include "service/service.h"
 #include "store/commit.h"
 
@@ -51,11 +52,16 @@ struct hf_commit_pump {
     struct hf_histogram batch_sizes; /* how many operations a batch has */
 };
 
+/* Returns how long a thread looks for work before it sleeps (RPC-04): never with a single
+ * processor, which another thread or the client needs then. */
+uint64_t hf_daemon_busy_poll_ns(const struct hf_config *config);
+
 /*
  * Opens the store, and prepares the committer, whose results arrive on this loop; daemon, cluster
  * and store_config must be set. On failure the reason is in the log, and there is nothing to stop.
  */
-int hf_commit_pump_open(struct hf_commit_pump *pump, uv_loop_t *loop, uint32_t patience_ms);
+int hf_commit_pump_open(struct hf_commit_pump *pump, uv_loop_t *loop,
+                        const struct hf_config *config);
 
 /* Starts the thread that commits. Returns HF_EUNAVAIL, with a line in the log, if there can be
  * none. */

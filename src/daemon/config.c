@@ -93,6 +93,15 @@ int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_M
 {
     const char *what = config->cluster_mode == HF_CLUSTER_STANDBY ? check_standby(config) : NULL;
 
+    for (unsigned i = 0; i < config->n_clients; i++) {
+        if (config->clients[i].addresses.n > 0)
+            continue;
+        hf_format(error, HF_CONFIG_ERROR_MAX,
+                  "[client %.200s] has no addresses= that it may come from",
+                  config->clients[i].name);
+        return HF_EINVAL;
+    }
+
     if (what) {
         hf_format(error, HF_CONFIG_ERROR_MAX, "%s", what);
         return HF_EINVAL;
@@ -161,6 +170,17 @@ void hf_config_print(const struct hf_config *config, FILE *out)
             (void)fprintf(out, "%02x", rule->bytes[b]);
         (void)fputc('\n', out);
     }
+    for (unsigned i = 0; i < config->n_clients; i++) {
+        const struct hf_config_client *client = &config->clients[i];
+        char text[HF_NETWORK_TEXT_MAX];
+
+        (void)fprintf(out, "\n[client %s]\n", client->name);
+        for (unsigned n = 0; n < client->addresses.n; n++)
+            (void)fprintf(out, "%s%s", n ? "," : "addresses=",
+                          hf_network_format(&client->addresses.list[n], text));
+        (void)fprintf(out, "%sat_once=%s\n", client->addresses.n > 0 ? "\n" : "",
+                      client->at_once ? "yes" : "no");
+    }
 }
 
 /* ---- reload ---- */
@@ -220,4 +240,7 @@ void hf_config_reload(struct hf_config *config, const struct hf_config *fresh,
     if (config->n_export_rules != fresh->n_export_rules ||
         memcmp(config->export_rules, fresh->export_rules, sizeof(config->export_rules)) != 0)
         report("share");
+    if (config->n_clients != fresh->n_clients ||
+        memcmp(config->clients, fresh->clients, sizeof(config->clients)) != 0)
+        report("client");
 }

@@ -19,6 +19,7 @@ enum {
     HF_CONFIG_LISTEN_MAX = 8,
     HF_CONFIG_ALLOW_MAX = 32,
     HF_CONFIG_EXPORT_RULES_MAX = 32,
+    HF_CONFIG_CLIENTS_MAX = 64,
     HF_CONFIG_PATTERN_MAX = 64, /* the length of the longest NFSv3 file handle */
     HF_CONFIG_ERROR_MAX = 1024,
     HF_CONFIG_NODE_MAX = 63,
@@ -53,6 +54,13 @@ struct hf_config_addresses {
 struct hf_config_networks {
     struct hf_network list[HF_CONFIG_ALLOW_MAX];
     unsigned n; /* how many networks there are; 0: all are allowed */
+};
+
+/* Section [client NAME]: requests with that name from these networks are of one client. */
+struct hf_config_client {
+    char name[256];
+    struct hf_config_networks addresses;
+    uint32_t at_once; /* 0: no, 1: yes */
 };
 
 struct hf_config {
@@ -140,6 +148,9 @@ struct hf_config {
 
     struct hf_config_export_rule export_rules[HF_CONFIG_EXPORT_RULES_MAX];
     unsigned n_export_rules;
+
+    struct hf_config_client clients[HF_CONFIG_CLIENTS_MAX];
+    unsigned n_clients;
 };
 
 /* Sets the defaults; the server's name is that of this host. */

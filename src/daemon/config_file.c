@@ -7,9 +7,14 @@
 #include "base/text.h"
 #include "daemon/config_private.h"
 
-enum { HF_CONFIG_KEYS_MAX = 128 };
+enum {
+    HF_CONFIG_KEYS_MAX = 128,
+    /* How many keys all sections with a name can have together. */
+    HF_CONFIG_NAMED_MAX = HF_CONFIG_EXPORT_RULES_MAX + 2 * HF_CONFIG_CLIENTS_MAX,
+};
 
 static const char EXPORT_RULE_SECTION[] = "share ";
+static const char CLIENT_SECTION[] = "client ";
 
 /* ---- one assignment ---- */
 
@@ -26,6 +31,8 @@ static int assign(struct hf_config *config, const char *section, const char *nam
     if (strncmp(section, EXPORT_RULE_SECTION, strlen(EXPORT_RULE_SECTION)) == 0)
         return hf_config_export_rule_set(config, section + strlen(EXPORT_RULE_SECTION), name, value,
                                          error);
+    if (strncmp(section, CLIENT_SECTION, strlen(CLIENT_SECTION)) == 0)
+        return hf_config_client_set(config, section + strlen(CLIENT_SECTION), name, value, error);
     for (size_t i = 0; i < hf_config_n_keys; i++) {
         if (strcmp(hf_config_keys[i].section, section) != 0)
             continue;
@@ -67,8 +74,16 @@ int hf_config_set(struct hf_config *config, const char *assignment, char error[H
 
 /* ---- the file ---- */
 
+/* A key of a section with a name, as [share NAME]. */
+struct named_key {
+    char text[320];
+    int line;
+};
+
 struct reading {
     struct hf_config *config;
+    struct named_key named[HF_CONFIG_NAMED_MAX]; /* the keys that the file has set there */
+    unsigned n_named;
     int assigned[HF_CONFIG_KEYS_MAX]; /* the line at which the file set a key; 0: not yet */
     FILE *file;
     int line;       /* the number of the line read last */
@@ -108,11 +123,34 @@ static char *next_line(char *text, int size, void *stream)
     return text;
 }
 
+/* The same as is_first(), for a section with a name. A text that does not fit has too long a name,
+ * which is refused later. */
+static bool is_first_named(struct reading *r, const char *section, const char *name)
+{
+    struct named_key *key = &r->named[r->n_named];
+
+    if (r->n_named == HF_CONFIG_NAMED_MAX)
+        return true;
+    hf_format(key->text, sizeof(key->text), "%s.%s", section, name);
+    for (unsigned i = 0; i < r->n_named; i++) {
+        if (strcmp(r->named[i].text, key->text) != 0)
+            continue;
+        hf_format(r->error, sizeof(r->error), "set already at line %d: one of them must go",
+                  r->named[i].line);
+        return false;
+    }
+    key->line = r->line;
+    r->n_named++;
+    return true;
+}
+
 /* True if the file has not set the key before. A second value would silently win over the first,
  * mostly one that an operator forgot. */
 static bool is_first(struct reading *r, const char *section, const char *name)
 {
     HF_ASSERT(hf_config_n_keys <= HF_CONFIG_KEYS_MAX);
+    if (strchr(section, ' '))
+        return is_first_named(r, section, name);
     for (size_t i = 0; i < hf_config_n_keys; i++) {
         if (strcmp(hf_config_keys[i].section, section) != 0 ||
             strcmp(hf_config_keys[i].name, name) != 0)

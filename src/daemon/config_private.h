@@ -52,6 +52,14 @@ int hf_config_value_parse(struct hf_config *config, const struct hf_config_key *
 void hf_config_value_print(const struct hf_config *config, const struct hf_config_key *key,
                            FILE *out);
 
+/* Sets a key of section [client NAME], which is added if there is none. */
+int hf_config_client_set(struct hf_config *config, const char *name, const char *key,
+                         const char *value, char error[HF_CONFIG_ERROR_MAX]);
+
+/* Parses a list of networks, which commas separate. */
+int hf_config_networks_parse(const char *text, struct hf_config_networks *out,
+                             char error[HF_CONFIG_ERROR_MAX]);
+
 /* Adds the export rule of section [share NAME], or replaces the one of that name. */
 int hf_config_export_rule_set(struct hf_config *config, const char *name, const char *key,
                               const char *value, char error[HF_CONFIG_ERROR_MAX]);

@@ -117,7 +117,7 @@ static int set_addresses(const struct hf_config_key *key, const char *text,
 
     if (set_text(text, copy, error) < 0)
         return HF_EINVAL;
-    memset(out, 0, sizeof(*out)); /* is zeroed, because a reload compares bytes */
+    memset(out, 0, sizeof(*out)); /* the padding, too: a reload compares bytes */
     if (text[0] == '\0' && key->initial[0] == '\0')
         return 0; /* the key may be left empty */
     while ((part = next_part(&rest))) {
@@ -134,8 +134,8 @@ static int set_addresses(const struct hf_config_key *key, const char *text,
     return 0;
 }
 
-static int set_networks(const char *text, struct hf_config_networks *out,
-                        char error[HF_CONFIG_ERROR_MAX])
+int hf_config_networks_parse(const char *text, struct hf_config_networks *out,
+                             char error[HF_CONFIG_ERROR_MAX])
 {
     char copy[HF_CONFIG_TEXT_MAX];
     char *rest = copy;
@@ -143,7 +143,7 @@ static int set_networks(const char *text, struct hf_config_networks *out,
 
     if (set_text(text, copy, error) < 0)
         return HF_EINVAL;
-    memset(out, 0, sizeof(*out)); /* is zeroed, because a reload compares bytes */
+    memset(out, 0, sizeof(*out)); /* the padding, too: a reload compares bytes */
     while (copy[0] && (part = next_part(&rest))) {
         if (out->n == HF_CONFIG_ALLOW_MAX) {
             hf_format(error, HF_CONFIG_ERROR_MAX, "more than %d networks", HF_CONFIG_ALLOW_MAX);
@@ -175,7 +175,7 @@ int hf_config_value_parse(struct hf_config *config, const struct hf_config_key *
     case ADDRESSES:
         return set_addresses(key, text, hf_config_field(config, key), error);
     case NETWORKS:
-        return set_networks(text, hf_config_field(config, key), error);
+        return hf_config_networks_parse(text, hf_config_field(config, key), error);
     }
     HF_UNREACHABLE();
 }

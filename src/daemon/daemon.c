@@ -148,7 +148,7 @@ static int open_term(struct hf_daemon *d)
     d->pump.daemon = d;
     d->pump.cluster = d->clustered ? &d->cluster : NULL;
     d->pump.store_config = &d->settings.store;
-    rv = hf_commit_pump_open(&d->pump, &d->loop, config->patience * 1000);
+    rv = hf_commit_pump_open(&d->pump, &d->loop, config);
     if (rv == 0 && d->clustered)
         rv = hf_cluster_init(&d->cluster, d, &d->loop, config, &d->pump, d->addresses);
     return rv < 0 ? rv : hf_term_open(d);

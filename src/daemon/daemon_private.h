@@ -77,8 +77,8 @@ struct hf_daemon {
 void hf_daemon_cannot_start(struct hf_daemon *d, int error);
 
 /* listening.c */
-/* Raises the limit of open files as far as allowed. Before the process confines itself: a standby
- * listens when it takes its service, and may not change limits then. */
+/* Raises the limit of open files as far as allowed. The process must do this before it confines
+ * itself: a standby begins to listen much later, and may not change limits then. */
 void hf_listening_raise_file_limit(void);
 struct hf_rpc_access hf_listening_access(const struct hf_config *config);
 /* Makes the term's server, and listens at all addresses. */

@@ -53,6 +53,10 @@ static const struct {
                                "attempts", NULL},
     [HF_EVENT_WAITERS_DROPPED] = {HF_LOG_WARN, "client does not answer: its waiters are removed",
                                   NULL, "waiters"},
+    [HF_EVENT_CLIENT_MOVED] = {HF_LOG_INFO, "client comes from another address now", NULL, NULL},
+    [HF_EVENT_CLIENT_DOUBLED] = {HF_LOG_WARN,
+                                 "two hosts use the name of a client: they count as two clients",
+                                 "state", NULL},
     [HF_EVENT_COMMIT_FAILED] = {HF_LOG_ERROR, "commit failed", "batch", "changes_undone"},
     [HF_EVENT_LIMIT_HIT] = {HF_LOG_WARN, "request refused: a limit is reached", NULL, NULL},
 };

@@ -1,9 +1,11 @@
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/socket.h"
 #include "base/text.h"
 #include "daemon/daemon_private.h"
 
@@ -177,13 +179,12 @@ int hf_listening_open(struct hf_daemon *d)
         .work_ctx = d,
         .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
         .stall_ms = HF_RPC_STALL_MS_DEFAULT,
-        /* With a single processor, the client or the store needs it when there is nothing to do
-         * here. */
-        .busy_poll_ns =
-            uv_available_parallelism() > 1 ? d->options->config.busy_poll * UINT64_C(1000) : 0,
+        .busy_poll_ns = hf_daemon_busy_poll_ns(&d->options->config),
         .timed = hf_administration_wanted(&d->options->config),
         .gate = d->term->engine.gate,
-        .held = !d->clustered, /* nothing is read until the epoch is durable (NSM-06) */
+        /* Nothing is read until the epoch is durable (NSM-06). With standbys clients are told of a
+         * grace period while the locks are loaded (HA-05), if there will be one. */
+        .held = !d->clustered || d->options->config.recovery_notify == HF_RECOVERY_NEEDED,
         .bind = d->options->config.cluster_addresses.n > 0 ? HF_BIND_ABSENT : HF_BIND_EXACTLY,
     };
     int rv = hf_rpc_server_new(&server, &d->term->server);
@@ -203,7 +204,7 @@ int hf_listening_open(struct hf_daemon *d)
  */
 static void serve_rpcbind_locally(struct hf_daemon *d)
 {
-    int rv = hf_rpcbind_socket_clear(HF_RPCBIND_SOCKET);
+    int rv = hf_socket_clear_local(HF_RPCBIND_SOCKET, SOCK_STREAM);
 
     if (rv == 0)
         rv = hf_rpc_server_listen_local(d->term->server, HF_RPCBIND_SOCKET,

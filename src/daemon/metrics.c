@@ -280,6 +280,10 @@ static void expose_store(struct hf_engine *engine, struct hf_exposition *out)
     hf_committer_health(&engine->commits->committer, &health);
     expose_room(engine->store_path, out);
     hf_expose_gauge(out, "holdfast_store_up", "1 while the store takes changes.", health.up);
+    hf_expose_family(out, "holdfast_store_busy_poll_seconds_total", "counter",
+                     "Time the store's thread spent looking for a batch instead of sleeping.");
+    hf_expose_real(out, "holdfast_store_busy_poll_seconds_total", NULL,
+                   (double)health.looked_ns / 1e9);
     hf_expose_family(out, "holdfast_store_commit_seconds", "histogram",
                      "From handing a batch to the store until it is durable.");
     hf_expose_histogram(out, "holdfast_store_commit_seconds", NULL, &engine->commits->commits_ns,

@@ -32,7 +32,7 @@ struct hf_named_lines {
 
 void hf_named_lines_init(struct hf_named_lines *lines, hf_named_line_write write, void *ctx);
 
-/* True while a line waits, so that lines must not be freed. */
+/* True while a line waits for the name of its file: `lines` must not be freed then. */
 bool hf_named_lines_wait(const struct hf_named_lines *lines);
 
 /* Writes a line, now or when the file has a name. The bytes that the line is made from are copied,

@@ -114,5 +114,12 @@ struct hf_core *hf_new_core(const struct hf_config *config, const struct hf_core
     core.export_rules = rules->list;
     core.n_export_rules = rules->n_own + rules->n_foreign;
     core.n_foreign_rules = rules->n_foreign;
+    for (unsigned i = 0; i < config->n_clients; i++) {
+        const struct hf_config_client *client = &config->clients[i];
+        rules->vouches[i] = (struct hf_vouch){hf_bytes_str(client->name), client->addresses.list,
+                                              client->addresses.n, client->at_once != 0};
+    }
+    core.vouches = rules->vouches;
+    core.n_vouches = config->n_clients;
     return hf_core_new(&core, &hf_alloc_heap);
 }

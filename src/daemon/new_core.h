@@ -11,12 +11,13 @@
 /* How many exports of other services the core can know, to refuse locks there (HA-09). */
 enum { HF_FOREIGN_EXPORTS_MAX = 256 };
 
-/* The export rules of a core, and what they point to. */
+/* The export rules of a core, what they point to, and the clients that the operator vouches for. */
 struct hf_export_rules {
     struct hf_export_rule list[HF_CONFIG_EXPORT_RULES_MAX + HF_FOREIGN_EXPORTS_MAX];
     unsigned n_own;
     unsigned n_foreign;
     struct hf_store_export foreign[HF_FOREIGN_EXPORTS_MAX];
+    struct hf_vouch vouches[HF_CONFIG_CLIENTS_MAX];
 };
 
 /* Tells the operator what the configuration will cost, once the limit of open files is raised. */

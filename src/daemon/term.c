@@ -194,12 +194,11 @@ static void serve(struct hf_daemon *d)
     hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION),
            HF_STR("name", d->options->config.name),
            HF_INT("state", hf_core_sm_stat(term->engine.service.core).state));
-    if (d->clustered) {
-        hf_cluster_serving(&d->cluster);
-        return;
-    }
     hf_rpc_server_read_on(term->server);
-    hf_systemd_ready("serving");
+    if (d->clustered)
+        hf_cluster_serving(&d->cluster);
+    else
+        hf_systemd_ready("serving");
 }
 
 static void serve_if_ready(struct hf_daemon *d)

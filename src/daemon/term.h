@@ -58,9 +58,9 @@ void hf_term_resume(struct hf_daemon *d);
 void hf_term_leave(struct hf_daemon *d);
 
 /*
- * With standbys and a keeper (COH-06): the first tells that the lease was renewed; the second,
- * after leave, lets the kernel let go of everything, which is over by hf_term_free_at()
- * (CLOCK_BOOTTIME; 0: now).
+ * With standbys and a keeper (COH-06): hf_term_renewed() tells the keeper until when the lease is
+ * valid. hf_term_let_go(), after hf_term_leave(), makes the keeper release all locks that it holds
+ * in the kernel; from hf_term_free_at() on (CLOCK_BOOTTIME; 0: now) it holds none.
  */
 void hf_term_renewed(struct hf_daemon *d, uint64_t valid_until_ms);
 void hf_term_let_go(struct hf_daemon *d);

@@ -34,7 +34,8 @@ enum hf_history_kind {
     HF_HISTORY_KINDS
 };
 
-/* Views belong to the caller. Of a note, only the client, the handle and the text may be set. */
+/* The caller owns the bytes that the fields point to. An entry of kind HF_HISTORY_NOTE may name a
+ * client, a handle and a text, but no lock and no owner. */
 struct hf_history_entry {
     enum hf_history_kind kind;
     int64_t from_ms, to_ms; /* times of the wall clock */

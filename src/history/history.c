@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "history/private.h"
 
-const char *file_path(const struct hf_history *history, bool older, char out[PATH_BYTES])
+const char *hf_history_file_path(const struct hf_history *history, bool older, char out[PATH_BYTES])
 {
     hf_format(out, PATH_BYTES, "%s/history%s", history->config.directory, older ? ".old" : "");
     return out;
@@ -53,7 +53,7 @@ static bool open_file(struct hf_history *history)
     char path[PATH_BYTES];
     struct stat st;
 
-    history->fd = open(file_path(history, false, path),
+    history->fd = open(hf_history_file_path(history, false, path),
                        O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (history->fd < 0 || fstat(history->fd, &st) < 0)
         return fail(history, "cannot open the history");
@@ -71,7 +71,8 @@ static bool turn_over(struct hf_history *history)
 
     close(history->fd);
     history->fd = -1;
-    if (rename(file_path(history, false, path), file_path(history, true, old)) < 0)
+    if (rename(hf_history_file_path(history, false, path),
+               hf_history_file_path(history, true, old)) < 0)
         return fail(history, "cannot rename the history");
     return open_file(history);
 }
@@ -148,7 +149,7 @@ static void on_worked(uv_work_t *request, int status)
         hf_log_limited(HF_LOG_WARN, "history is incomplete", HF_UINT("lines", history->lost),
                        HF_STR("reason", history->error));
     history->lost = 0;
-    free_if_unused(history);
+    hf_history_free_if_unused(history);
 }
 
 /* ---- the loop's thread ---- */
@@ -239,7 +240,7 @@ const char *hf_history_error(const struct hf_history *history)
     return history->writing ? "" : history->error;
 }
 
-void free_if_unused(struct hf_history *history)
+void hf_history_free_if_unused(struct hf_history *history)
 {
     if (!history->closing || history->writing || history->n_jobs > 0)
         return;
@@ -262,5 +263,5 @@ void hf_history_close(struct hf_history *history)
             hf_history_search_free(history->jobs[i]->search);
     }
     history->closing = true;
-    free_if_unused(history);
+    hf_history_free_if_unused(history);
 }

@@ -48,9 +48,10 @@ struct hf_history {
 
 /* history.c: makes the path of one of the two files. */
 enum { PATH_BYTES = 4096 };
-const char *file_path(const struct hf_history *history, bool older, char out[PATH_BYTES]);
+const char *hf_history_file_path(const struct hf_history *history, bool older,
+                                 char out[PATH_BYTES]);
 
 /* Frees a history that is closed and that no worker uses any more. */
-void free_if_unused(struct hf_history *history);
+void hf_history_free_if_unused(struct hf_history *history);
 
 #endif

@@ -89,7 +89,7 @@ static void read_line(struct job *job, const char *text, size_t len)
 static void read_file(struct job *job, bool older)
 {
     char path[PATH_BYTES];
-    FILE *stream = fopen(file_path(job->history, older, path), "re");
+    FILE *stream = fopen(hf_history_file_path(job->history, older, path), "re");
     size_t room = 0;
     char *text = NULL;
     ssize_t len;
@@ -194,7 +194,7 @@ static void on_worked(uv_work_t *request, int status)
     } else {
         job_free(job);
     }
-    free_if_unused(history);
+    hf_history_free_if_unused(history);
 }
 
 int hf_history_search(struct hf_history *history, struct hf_history_search *search)

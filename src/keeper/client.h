@@ -65,8 +65,9 @@ void hf_keeper_client_flush(struct hf_keeper_client *client);
  * includes the operations that were put earlier. Returns HF_EUNAVAIL, HF_ELIMIT. */
 int hf_keeper_client_list(struct hf_keeper_client *client);
 
-/* Lets go, or takes back, what is below path. The result comes by id. Returns HF_EUNAVAIL;
- * HF_ELIMIT if a path is waiting to be sent already; HF_EINVAL for a wrong path. */
+/* Asks the keeper to let go of the files below path, or to open such files again from now on. The
+ * result carries the id. Returns HF_EUNAVAIL; HF_ELIMIT if a path is waiting to be sent already;
+ * HF_EINVAL for a wrong path. */
 int hf_keeper_client_path(struct hf_keeper_client *client, uint64_t id,
                           enum hf_keeper_path_kind kind, const char *path);
 

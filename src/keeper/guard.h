@@ -25,7 +25,7 @@ struct hf_guarded {
     uint8_t handle[HF_KEEPER_HANDLE_MAX];
     uint8_t handle_len; /* 0: there is none */
     bool writable;
-    bool stored; /* systemd has a copy (store.h) */
+    bool stored; /* systemd has a copy of the description (store.h) */
 };
 
 /* Room for descriptors below n. Without this call, nothing of the following does anything.

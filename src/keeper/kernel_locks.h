@@ -27,8 +27,9 @@ struct hf_holder {
 bool hf_kernel_test(int fd, const struct hf_span *part, struct hf_holder *holder);
 
 /*
- * Raises every byte of part to at least its mode: all, or nothing. CONFLICT: *holder is the lock
- * outside, *refused the stretch for which the kernel refused. No thread may wait in the part.
+ * Locks every byte of part in the kernel in at least the mode of part: all bytes, or none.
+ * CONFLICT: *holder is the lock of another program, *refused the bytes that the kernel refused. No
+ * thread may be waiting for a lock in the part.
  */
 enum hf_keeper_status hf_keeper_claim(struct hf_keeper_files *files, struct hf_keeper_file *file,
                                       const struct hf_span *part, struct hf_holder *holder,

@@ -6,11 +6,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/socket.h"
 #include "keeper/confine.h"
 #include "keeper/guard.h"
 #include "keeper/server.h"
@@ -159,7 +161,7 @@ static int serve(struct hf_keeper *keeper, const struct hf_keeper_settings *sett
     }
     hf_store_take(settings->store);
     mounts = hf_exports_mounts(&keeper->files.resolver.exports);
-    listener = hf_keeper_listen(settings->socket);
+    listener = hf_socket_listen_local(settings->socket, SOCK_SEQPACKET, 0660, HF_KEEPER_GUESTS_MAX);
     if (listener < 0) {
         hf_log(HF_LOG_ERROR, "cannot listen", HF_STR("socket", settings->socket),
                HF_STR("reason", listener == HF_EBUSY ? hf_strerror(listener) : strerror(errno)));

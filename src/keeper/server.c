@@ -17,44 +17,6 @@
 #include "keeper/guard.h"
 #include "keeper/store.h"
 
-/* ---- listening ---- */
-
-/* True if a process still accepts connections at the socket; otherwise a killed process left it
- * behind. */
-static bool is_served(const struct sockaddr_un *sun)
-{
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool served = fd >= 0 && connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0;
-
-    if (fd >= 0)
-        close(fd);
-    return served;
-}
-
-int hf_keeper_listen(const char *path)
-{
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    int fd;
-
-    if (!hf_text_copy(sun.sun_path, sizeof(sun.sun_path), path))
-        return HF_EINVAL;
-    if (is_served(&sun))
-        return HF_EBUSY;
-    (void)unlink(path);
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return HF_EUNAVAIL;
-    if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0 || chmod(path, 0660) < 0 ||
-        listen(fd, HF_KEEPER_GUESTS_MAX) < 0) {
-        int error = errno;
-
-        close(fd);
-        errno = error;
-        return error == EACCES || error == EPERM ? HF_EDENIED : HF_EUNAVAIL;
-    }
-    return fd;
-}
-
 /* Takes over the timer of the keeper before this one, which says until when the locks it held may
  * be held. A timer that is not set, or has gone off, means that the lease is over. */
 static int take_timer(struct hf_keeper_server *server)

@@ -43,10 +43,6 @@ struct hf_keeper_server {
     } in, out;
 };
 
-/* Listens at path, which it takes over if no process serves there: the descriptor, or HF_EBUSY,
- * HF_EDENIED, ... */
-int hf_keeper_listen(const char *path);
-
 /* HF_EUNAVAIL. */
 int hf_keeper_server_open(struct hf_keeper_server *server, struct hf_keeper *keeper,
                           const struct hf_keeper_limits *limits, int listener, uid_t user);

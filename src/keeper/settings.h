@@ -12,7 +12,7 @@ struct hf_keeper_settings {
     char socket[HF_SETTINGS_SOCKET_MAX];
     char user[64];   /* the user that the daemon runs as, by name or number */
     uint64_t search; /* how many directory entries a walk looks at; see hf_walk */
-    uint64_t store;  /* how many files systemd keeps copies of the descriptions of */
+    uint64_t store;  /* for how many files systemd keeps a copy of the description */
     uint64_t files, ranges, waits, threads; /* the limits (struct hf_keeper_limits) */
     enum hf_log_level log_level;
 };

@@ -204,11 +204,22 @@ static void sweep(struct hf_waits *waits)
     }
 }
 
-static void pause_for(struct hf_wait *wait, int64_t now_ms)
+static int64_t longest_pause(const struct hf_waits *waits)
 {
-    wait->next_ms = now_ms + wait->pause_ms;
-    wait->pause_ms =
-        wait->pause_ms * 2 < HF_WAIT_PAUSE_MAX_MS ? wait->pause_ms * 2 : HF_WAIT_PAUSE_MAX_MS;
+    int64_t ms = (int64_t)waits->n_tried / HF_WAIT_TRIES_PER_MS;
+
+    if (ms < HF_WAIT_PAUSE_LONG_MS)
+        return HF_WAIT_PAUSE_LONG_MS;
+    return ms < HF_WAIT_PAUSE_MAX_MS ? ms : HF_WAIT_PAUSE_MAX_MS;
+}
+
+static void pause_for(const struct hf_waits *waits, struct hf_wait *wait, int64_t now_ms)
+{
+    int64_t longest = longest_pause(waits);
+    int64_t end_ms = now_ms + wait->pause_ms + HF_WAIT_GRID_MS - 1;
+
+    wait->next_ms = end_ms - end_ms % HF_WAIT_GRID_MS;
+    wait->pause_ms = wait->pause_ms * 2 < longest ? wait->pause_ms * 2 : longest;
 }
 
 static bool overlap(const struct hf_span *a, const struct hf_span *b)
@@ -303,7 +314,7 @@ enum hf_keeper_status hf_waits_add(struct hf_waits *waits, int64_t now_ms,
     }
     wait->refused = wait->part;
     if (attempt(waits, wait, now_ms))
-        pause_for(wait, now_ms);
+        pause_for(waits, wait, now_ms);
     return HF_KEEPER_OK;
 }
 
@@ -428,18 +439,24 @@ static void try_due(struct hf_waits *waits, int64_t now_ms)
 
         if (!wait->over && !wait->thread && wait->next_ms <= now_ms && !is_hopeless(wait) &&
             attempt(waits, wait, now_ms))
-            pause_for(wait, now_ms);
+            pause_for(waits, wait, now_ms);
     }
 }
 
-static int64_t first_due(const struct hf_waits *waits)
+/* Returns when the first wait is to be tried again (-1: there is none), and counts the waits that
+ * are tried again. */
+static int64_t first_due(struct hf_waits *waits)
 {
     int64_t next_ms = -1;
 
+    waits->n_tried = 0;
     hf_list_foreach (node, &waits->all) {
         const struct hf_wait *wait = hf_list_entry(node, struct hf_wait, link);
 
-        if (!wait->thread && !is_hopeless(wait) && (next_ms < 0 || wait->next_ms < next_ms))
+        if (wait->thread || is_hopeless(wait))
+            continue;
+        waits->n_tried++;
+        if (next_ms < 0 || wait->next_ms < next_ms)
             next_ms = wait->next_ms;
     }
     return next_ms;

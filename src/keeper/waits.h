@@ -1,8 +1,9 @@
 /*
  * Claims that wait for a holder outside (COH-03). Nothing in the kernel tells of a release, so a
  * thread of a small pool waits in F_OFD_SETLKW for each of the oldest waits; the others are tried
- * again after pauses that grow, and get a thread when one is free. A thread that waits costs no
- * time.
+ * again after pauses, and get a thread when one is free. The pauses stay below 50 ms while such
+ * waits are few, and grow with their number, so that all of them together cost little. A thread
+ * that waits costs no time.
  *
  * One rule keeps threads and ranges.h together: **the loop changes the locks of a file only while
  * no thread waits in that part of it**. hf_waits_interrupt() takes the threads out by a signal; the
@@ -18,7 +19,10 @@
 
 enum {
     HF_WAIT_PAUSE_MIN_MS = 10,
-    HF_WAIT_PAUSE_MAX_MS = 1000,
+    HF_WAIT_PAUSE_LONG_MS = 32,  /* pauses grow to this where few waits have no thread ... */
+    HF_WAIT_PAUSE_MAX_MS = 1000, /* ... and to this where many have none */
+    HF_WAIT_TRIES_PER_MS = 2,    /* tries of all waits together: one percent of a processor */
+    HF_WAIT_GRID_MS = 8, /* pauses end at multiples of this, so that one turn makes many tries */
     HF_WAIT_THREADS_MAX = 256,
 };
 
@@ -49,6 +53,7 @@ struct hf_waits {
     struct hf_map map;
     struct hf_hash_key key;
     size_t max, count, n_over;
+    size_t n_tried; /* how many waits without a thread are tried again after pauses */
     /* Something has changed since the last step: a wait or a thread may have something to do. */
     bool changed;
     int64_t next_ms; /* when the first wait is due; -1: none is */

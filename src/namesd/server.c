@@ -4,54 +4,24 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/socket.h"
 
 /* ---- listening ---- */
-
-/* True if a process still accepts connections at the socket; otherwise a killed process left it
- * behind. */
-static bool is_served(const struct sockaddr_un *sun)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool served = fd >= 0 && connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0;
-
-    if (fd >= 0)
-        close(fd);
-    return served;
-}
 
 int hf_namesd_server_open(struct hf_namesd_server *server, struct hf_resolver *resolver,
                           const char *path)
 {
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
-
-    *server = (struct hf_namesd_server){.resolver = resolver, .listener = -1};
-    if (!hf_text_copy(sun.sun_path, sizeof(sun.sun_path), path))
-        return HF_EINVAL;
-    if (is_served(&sun))
-        return HF_EBUSY;
-    (void)unlink(path);
-    server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (server->listener < 0)
-        return HF_EUNAVAIL;
-    /* Names of files are not for all users, so only root and the group, which is holdfastd's, may
+    /* Names of files are not for all users: only root and the group, which is holdfastd's, may
      * connect. */
-    if (bind(server->listener, (struct sockaddr *)&sun, sizeof(sun)) < 0 || chmod(path, 0660) < 0 ||
-        listen(server->listener, HF_NAMESD_SERVER_CLIENTS_MAX) < 0) {
-        int error = errno;
-
-        close(server->listener);
-        server->listener = -1;
-        errno = error;
-        return error == EACCES || error == EPERM ? HF_EDENIED : HF_EUNAVAIL;
-    }
-    return 0;
+    *server = (struct hf_namesd_server){
+        .resolver = resolver,
+        .listener = hf_socket_listen_local(path, SOCK_STREAM, 0660, HF_NAMESD_SERVER_CLIENTS_MAX),
+    };
+    return server->listener < 0 ? server->listener : 0;
 }
 
 /* ---- clients ---- */

@@ -240,7 +240,7 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
         .decision = durable ? hf_nlm_callback_in_flight(nlm, &pending->awaited) : 0};
 
     if (callback.decision != 0) {
-        if (hf_service_may_wait(nlm->service, callback))
+        if (hf_service_may_wait(nlm->service, callback, waiter->place))
             (void)hf_service_when(nlm->service, callback, waiter, on_durable);
         else
             pending_drop(pending);
@@ -314,6 +314,12 @@ void hf_nlm_free(struct hf_nlm *nlm)
 
 /* ---- answering ---- */
 
+/* Returns the place of the caller's account. Ask before the call is answered: it is gone then. */
+static uint32_t place_of(const struct hf_rpc_call *call)
+{
+    return hf_service_place_of(nlm_of(call)->service, hf_rpc_call_account(call));
+}
+
 static bool names_holder(enum hf_nlm_kind kind, const struct hf_answer *core_answer)
 {
     return kind == HF_NLM_TEST && core_answer->stat == HF_STAT_DENIED;
@@ -358,14 +364,15 @@ void hf_nlm_answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind,
                                 const nlm_obj *cookie, const struct hf_answer *core_answer)
 {
     struct hf_nlm *nlm = nlm_of(call);
+    uint32_t place = core_answer->ticket.decision != 0 ? place_of(call) : 0;
     struct pending_answer *pending = pending_begin(call, kind, cookie, core_answer);
-    struct hf_ticket ticket = {core_answer->seq, core_answer->decision};
 
     if (!pending)
         return;
-    if (!hf_service_may_wait(nlm->service, ticket))
+    pending->waiter.place = place;
+    if (!hf_service_may_wait(nlm->service, core_answer->ticket, place))
         pending_drop(pending);
-    else if (!hf_service_when(nlm->service, ticket, &pending->waiter, on_durable))
+    else if (!hf_service_when(nlm->service, core_answer->ticket, &pending->waiter, on_durable))
         pending_keep(pending);
 }
 
@@ -374,13 +381,15 @@ void hf_nlm_answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind ki
                                    const struct callbacks *awaited)
 {
     struct hf_nlm *nlm = nlm_of(call);
+    uint32_t place = place_of(call);
     struct pending_answer *pending = pending_begin(call, kind, cookie, core_answer);
 
     if (!pending)
         return;
+    pending->waiter.place = place;
     pending->awaited = *awaited;
     if (pending_copy(pending))
-        (void)hf_service_when(nlm->service, (struct hf_ticket){.seq = core_answer->seq},
+        (void)hf_service_when(nlm->service, (struct hf_ticket){.seq = core_answer->ticket.seq},
                               &pending->waiter, on_durable);
     else
         pending_drop(pending);

@@ -11,24 +11,24 @@ static char oh[LM_MAXNETOBJ];
 #define ALOCK  .alock = {.caller_name = {0, name}, .fh = {0, fh}, .oh = {0, oh}}
 #define SHARE  .share = {.caller_name = {0, name}, .fh = {0, fh}, .oh = {0, oh}}
 
-nlm_lockargs nlm_lock_store = {COOKIE, ALOCK};
-nlm_cancargs nlm_cancel_store = {COOKIE, ALOCK};
-nlm_testargs nlm_test_store = {COOKIE, ALOCK};
-nlm_unlockargs nlm_unlock_store = {COOKIE, ALOCK};
-nlm_shareargs nlm_share_store = {COOKIE, SHARE};
-nlm_res nlm_res_store = {COOKIE};
-nlm_testres nlm_testres_store = {COOKIE, .test_stat.nlm_testrply_u.holder.oh = {0, oh}};
+nlm_lockargs hf_nlm_lock_store = {COOKIE, ALOCK};
+nlm_cancargs hf_nlm_cancel_store = {COOKIE, ALOCK};
+nlm_testargs hf_nlm_test_store = {COOKIE, ALOCK};
+nlm_unlockargs hf_nlm_unlock_store = {COOKIE, ALOCK};
+nlm_shareargs hf_nlm_share_store = {COOKIE, SHARE};
+nlm_res hf_nlm_res_store = {COOKIE};
+nlm_testres hf_nlm_testres_store = {COOKIE, .test_stat.nlm_testrply_u.holder.oh = {0, oh}};
 
-nlm4_lockargs nlm4_lock_store = {COOKIE, ALOCK};
-nlm4_cancargs nlm4_cancel_store = {COOKIE, ALOCK};
-nlm4_testargs nlm4_test_store = {COOKIE, ALOCK};
-nlm4_unlockargs nlm4_unlock_store = {COOKIE, ALOCK};
-nlm4_shareargs nlm4_share_store = {COOKIE, SHARE};
-nlm4_res nlm4_res_store = {COOKIE};
-nlm4_testres nlm4_testres_store = {COOKIE, .test_stat.nlm4_testrply_u.holder.oh = {0, oh}};
+nlm4_lockargs hf_nlm4_lock_store = {COOKIE, ALOCK};
+nlm4_cancargs hf_nlm4_cancel_store = {COOKIE, ALOCK};
+nlm4_testargs hf_nlm4_test_store = {COOKIE, ALOCK};
+nlm4_unlockargs hf_nlm4_unlock_store = {COOKIE, ALOCK};
+nlm4_shareargs hf_nlm4_share_store = {COOKIE, SHARE};
+nlm4_res hf_nlm4_res_store = {COOKIE};
+nlm4_testres hf_nlm4_testres_store = {COOKIE, .test_stat.nlm4_testrply_u.holder.oh = {0, oh}};
 
-nlm_notify nlm_notify_store = {.name = {0, name}};
-nlm_sm_status nlm_sm_status_store = {.mon_name = {0, name}};
+nlm_notify hf_nlm_notify_store = {.name = {0, name}};
+nlm_sm_status hf_nlm_sm_status_store = {.mon_name = {0, name}};
 
 /* ---- versions 1 and 3 to version 4: the same fields, ranges of 32 bits ---- */
 

@@ -69,8 +69,7 @@ void hf_nlm_on_sm_notify(struct hf_rpc_call *call, void *raw)
     /* The call is left unanswered, so that the monitor repeats it. */
     if (!decided.ok)
         answer.stat = HF_STAT_DENIED_NOLOCKS;
-    answer.seq = decided.seq;
-    answer.decision = decided.decision;
+    answer.ticket = decided.ticket;
     hf_nlm_answer_when_durable(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, &answer);
 }
 

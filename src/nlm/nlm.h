@@ -34,7 +34,7 @@ enum hf_nlm_kind {
     HF_NLM_KINDS,
 };
 
-enum { HF_NLM_STATS = HF_STAT_FAILED + 1, HF_NLM_OUTCALL_LISTS = 256, HF_NLM_PARKED_PLACES = 512 };
+enum { HF_NLM_STATS = HF_STAT_FAILED + 1, HF_NLM_OUTCALL_LISTS = 256 };
 
 /*
  * Requests of one read that were answered at once. They are timed together, when the next read or
@@ -51,8 +51,6 @@ struct hf_nlm {
     struct hf_rpc_client *client; /* makes the GRANTED and _RES calls */
     struct hf_pool pending;       /* objects of type struct pending_answer (answer.c) */
     struct hf_pool parked;        /* objects of type struct parked_request (park.c) */
-    /* How many requests of each host, by its address, are parked. */
-    uint16_t parked_of[HF_NLM_PARKED_PLACES];
     struct hf_list outcalls[HF_NLM_OUTCALL_LISTS]; /* callbacks and probes in flight, by id */
     /* The GRANTED callbacks among these, by owner (callback.c). */
     struct hf_list granted[HF_NLM_OUTCALL_LISTS];

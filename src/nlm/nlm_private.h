@@ -90,7 +90,8 @@ const nlm4_shareargs *hf_nlm_shareargs_v4(const struct hf_rpc_call *call, void *
 const nlm4_res *hf_nlm_res_v4(const struct hf_rpc_call *call, void *args, nlm4_res *store);
 
 /*
- * answer.c: answers the call when the batch core_answer->seq is durable, or now if there is none.
+ * answer.c: answers the call as soon as the batch is durable, or the decision made, that
+ * core_answer->ticket names; at once if the ticket names neither.
  */
 void hf_nlm_answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind,
                                 const nlm_obj *cookie, const struct hf_answer *core_answer);
@@ -172,21 +173,21 @@ bool hf_nlm_is_foreign(struct hf_rpc_call *call, const nlm_obj *fh);
 extern const struct hf_rpc_version hf_nlm_versions[3];
 
 /* args.c: preset storage for the arguments of each type, named by the tables. */
-extern nlm_lockargs nlm_lock_store;
-extern nlm_cancargs nlm_cancel_store;
-extern nlm_testargs nlm_test_store;
-extern nlm_unlockargs nlm_unlock_store;
-extern nlm_shareargs nlm_share_store;
-extern nlm_res nlm_res_store;
-extern nlm_testres nlm_testres_store;
-extern nlm4_lockargs nlm4_lock_store;
-extern nlm4_cancargs nlm4_cancel_store;
-extern nlm4_testargs nlm4_test_store;
-extern nlm4_unlockargs nlm4_unlock_store;
-extern nlm4_shareargs nlm4_share_store;
-extern nlm4_res nlm4_res_store;
-extern nlm4_testres nlm4_testres_store;
-extern nlm_notify nlm_notify_store;
-extern nlm_sm_status nlm_sm_status_store;
+extern nlm_lockargs hf_nlm_lock_store;
+extern nlm_cancargs hf_nlm_cancel_store;
+extern nlm_testargs hf_nlm_test_store;
+extern nlm_unlockargs hf_nlm_unlock_store;
+extern nlm_shareargs hf_nlm_share_store;
+extern nlm_res hf_nlm_res_store;
+extern nlm_testres hf_nlm_testres_store;
+extern nlm4_lockargs hf_nlm4_lock_store;
+extern nlm4_cancargs hf_nlm4_cancel_store;
+extern nlm4_testargs hf_nlm4_test_store;
+extern nlm4_unlockargs hf_nlm4_unlock_store;
+extern nlm4_shareargs hf_nlm4_share_store;
+extern nlm4_res hf_nlm4_res_store;
+extern nlm4_testres hf_nlm4_testres_store;
+extern nlm_notify hf_nlm_notify_store;
+extern nlm_sm_status hf_nlm_sm_status_store;
 
 #endif

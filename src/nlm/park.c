@@ -15,21 +15,7 @@ struct parked_request {
     struct hf_lock_args args;
     struct hf_bytes cookie;
     struct hf_buf copy; /* the bytes that peer, args and cookie point to */
-    uint16_t *share;    /* the host's count in nlm->parked_of */
 };
-
-/* How many parked requests one host may have, of all that may wait. Hosts whose addresses have the
- * same place share it. */
-enum { PARKED_OF_HOST = HF_UNDECIDED_MAX / 8 };
-
-static size_t place_of(const struct hf_nlm *nlm, const struct hf_peer *peer)
-{
-    const struct hf_addr *account =
-        peer->account.family != HF_ADDR_NONE ? &peer->account : &peer->addr;
-
-    return hf_hash(hf_core_hash_key(nlm->service->core), account->bytes, sizeof(account->bytes)) %
-           HF_NLM_PARKED_PLACES;
-}
 
 static void on_decided(struct hf_commit_waiter *waiter, bool decided)
 {
@@ -37,7 +23,6 @@ static void on_decided(struct hf_commit_waiter *waiter, bool decided)
     struct hf_nlm *nlm = parked->nlm;
     nlm_obj cookie = to_obj(parked->cookie);
 
-    --*parked->share;
     if (decided)
         hf_nlm_ask_again(parked->call, parked->kind, &cookie, &parked->peer, &parked->args);
     else
@@ -75,11 +60,9 @@ void hf_nlm_park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj 
 {
     struct hf_nlm *nlm = nlm_of(call);
     struct hf_ticket ticket = {.decision = decision};
-    uint16_t *share = &nlm->parked_of[place_of(nlm, peer)];
+    uint32_t place = hf_service_place_of(nlm->service, hf_rpc_call_account(call));
     struct parked_request *parked =
-        hf_service_may_wait(nlm->service, ticket) && *share < PARKED_OF_HOST
-            ? hf_pool_take(&nlm->parked)
-            : NULL;
+        hf_service_may_wait(nlm->service, ticket, place) ? hf_pool_take(&nlm->parked) : NULL;
 
     if (!parked) {
         hf_rpc_reply_never(call); /* the client repeats its request */
@@ -100,8 +83,7 @@ void hf_nlm_park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj 
         hf_rpc_reply_never(call);
         return;
     }
-    parked->share = share;
-    ++*share;
+    parked->waiter.place = place;
     (void)hf_service_when(nlm->service, ticket, &parked->waiter, on_decided);
 }
 

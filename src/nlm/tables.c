@@ -5,9 +5,9 @@
  * Versions 1 and 3 share codecs; 3 adds procedures 20 to 23. Procedures that must not be executed
  * twice go through the duplicate request cache; TEST, GRANTED and ignored results need not.
  */
-#define PROC(name, type, store, handler, once)    \
-    {                                             \
-        name, xdr_##type, &(store), handler, once \
+#define PROC(name, type, store, handler, once)       \
+    {                                                \
+        name, xdr_##type, &hf_##store, handler, once \
     }
 
 #define COMMON(p)                                                                                  \

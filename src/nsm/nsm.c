@@ -92,7 +92,6 @@ static void answer_when_durable(struct hf_rpc_call *call, struct hf_sm_answer an
 {
     struct hf_nsm *nsm = nsm_of(call);
     struct pending_answer *pending = hf_pool_take(&nsm->pending);
-    struct hf_ticket ticket = {answer.seq, answer.decision};
 
     if (!pending) {
         hf_rpc_reply_never(call); /* no memory: the peer repeats its request */
@@ -101,8 +100,9 @@ static void answer_when_durable(struct hf_rpc_call *call, struct hf_sm_answer an
     pending->nsm = nsm;
     pending->call = call;
     pending->answer = answer;
-    if (hf_service_may_wait(nsm->service, ticket)) {
-        (void)hf_service_when(nsm->service, ticket, &pending->waiter, on_durable);
+    pending->waiter.place = hf_service_place_of(nsm->service, hf_rpc_call_account(call));
+    if (hf_service_may_wait(nsm->service, answer.ticket, pending->waiter.place)) {
+        (void)hf_service_when(nsm->service, answer.ticket, &pending->waiter, on_durable);
     } else {
         hf_rpc_reply_never(call); /* the peer repeats its notice */
         hf_pool_give(&nsm->pending, pending);
@@ -300,7 +300,7 @@ static void on_simu_crash(struct hf_rpc_call *call, void *args)
     if (is_postponed(call))
         return;
     hf_rpc_forget_answers(call);
-    answer.seq = hf_core_simu_crash(nsm->service->core, hf_service_now(nsm->service));
+    answer.ticket.seq = hf_core_simu_crash(nsm->service->core, hf_service_now(nsm->service));
     answer_when_durable(call, answer);
 }
 

@@ -50,11 +50,11 @@ struct hf_rpc_outcall_args {
     bool expendable; /* the receiver asks again if this call is lost: it gives way to other calls */
     bool *repeated;  /* becomes true when a second copy of the call is sent; NULL: not wanted. Valid
                         until done is called */
-    /* the silence of the peer decides about locks: the call waits only for other calls to the
-     * address that are apart, and has all of timeout_ms from its begin */
+    /* if the peer does not answer this call, its locks may be released: so the call waits only for
+     * calls to the same address that have this flag, and timeout_ms counts from when it is sent */
     bool apart;
-    /* no other call's silence stands for that of this call: if it cannot begin in time, the error
-     * is HF_ELIMIT */
+    /* if the call cannot begin in time, its error is HF_ELIMIT, even if the peer left the calls
+     * before it unanswered */
     bool by_itself;
     /* a datagram that may be forged caused the call, which is sent all the same: what it costs is
      * charged to the account of the peer (credit.h) */

@@ -24,7 +24,7 @@ struct hf_rpc_host {
      * the end of the turn */
     struct hf_list spare;
     struct hf_addr addr;
-    bool exempt; /* quotas do not apply to this host: it is root of this host */
+    bool exempt; /* quotas do not apply: the account is that of root of our own host */
     unsigned n_conns;
     struct hf_list conns; /* the connections of the host; the first has been silent longest */
     unsigned n_calls;

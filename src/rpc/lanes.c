@@ -162,7 +162,8 @@ static void dequeue(struct hf_rpc_outcall *call)
 
 static int run(struct hf_rpc_outcall *call)
 {
-    /* A silence that decides must last as long as it is said to, however long the call waited. */
+    /* The silence of the peer will decide about locks: it gets the whole timeout from here on, so
+     * that the time which the call has waited in its queue does not count. */
     if (call->call_args.apart)
         call->deadline_ms = uv_now(call->client->loop) + call->call_args.timeout_ms;
     call->lane->current = call;

@@ -28,7 +28,7 @@ struct hf_rpc_outcall;
 enum {
     /* how many conversations there may be in all; less where the process may open few files */
     HF_LANES_RUNNING_MAX = 12288,
-    /* how many conversations may be expendable ones that need credit (credit.h) */
+    /* how many conversations may be of expendable calls to addresses that need credit (credit.h) */
     HF_LANES_TRIALS_MAX = 512,
     HF_LANE_QUEUE_MAX = 4096,    /* how many calls may wait for one address */
     HF_LANE_EXPENDABLE_MAX = 64, /* how many expendable calls may wait for one address */

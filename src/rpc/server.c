@@ -310,6 +310,8 @@ static void on_connection(uv_stream_t *stream, int status)
 
 void hf_rpc_server_read_on(struct hf_rpc_server *server)
 {
+    if (!server->config.held)
+        return;
     server->config.held = false;
     hf_list_foreach (node, &server->listeners) {
         struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);

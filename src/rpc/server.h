@@ -156,7 +156,7 @@ void hf_rpc_server_took_lock(struct hf_rpc_server *server, const struct hf_addr 
 bool hf_rpc_server_needs_credit(const struct hf_rpc_server *server, const struct hf_addr *peer);
 struct hf_credits *hf_rpc_server_credits(struct hf_rpc_server *server);
 
-/* Ends `held`: input that arrived meanwhile, and waits in the kernel, is read now. */
+/* Ends `held`, if it was set: the input that waits in the kernel is read now. */
 void hf_rpc_server_read_on(struct hf_rpc_server *server);
 
 /* Tells that the gate has opened: answers that were kept back leave, and connections are read

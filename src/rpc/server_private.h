@@ -7,8 +7,8 @@
 #define HF_RPC_SERVER_PRIVATE_H
 
 #include "base/buf.h"
+#include "base/busy_poll.h"
 #include "base/trust.h"
-#include "rpc/busy_poll.h"
 #include "rpc/credit.h"
 #include "rpc/dupcache.h"
 #include "rpc/host.h"

@@ -70,7 +70,8 @@ void hf_udp_queue(struct hf_udp *udp, const struct hf_addr *peer, const struct h
                   size_t len, unsigned *receipt);
 void hf_udp_flush(struct hf_udp *udp);
 
-/* Goes on with what was left when gives_way() said so; true if something is left again. */
+/* Hands over the datagrams that were received, but left when gives_way() returned true. Returns
+ * true if some are left again. */
 bool hf_udp_continue(struct hf_udp *udp);
 
 /* Stops; closed is called from the loop once the memory may be freed. */

@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <rpc/rpc.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -407,30 +404,6 @@ void hf_rpcbind_server_del(struct hf_rpcbind_server *server)
 {
     if (server)
         hf_free(server->alloc, server);
-}
-
-int hf_rpcbind_socket_clear(const char *path)
-{
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    struct stat st;
-    bool served;
-    int fd;
-
-    if (lstat(path, &st) < 0)
-        return 0;
-    if (!S_ISSOCK(st.st_mode) || !hf_text_copy(sa.sun_path, sizeof(sa.sun_path), path))
-        return HF_EBUSY;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return HF_EUNAVAIL;
-    /*
-     * Only a refusal shows that the socket was left behind: a busy server may not accept at once.
-     */
-    served = connect(fd, (const struct sockaddr *)&sa, sizeof(sa)) == 0 || errno != ECONNREFUSED;
-    close(fd);
-    if (served)
-        return HF_EBUSY;
-    return unlink(path) == 0 ? 0 : HF_EDENIED;
 }
 
 const struct hf_rpc_program *hf_rpcbind_server_program(struct hf_rpcbind_server *server)

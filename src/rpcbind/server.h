@@ -20,10 +20,6 @@ struct hf_rpcbind_server;
 int hf_rpcbind_server_new(const struct hf_alloc *alloc, struct hf_rpcbind_server **out);
 void hf_rpcbind_server_del(struct hf_rpcbind_server *server);
 
-/* Removes a local socket that no process serves any more. Returns HF_EBUSY if one does, or if path
- * is not a socket. */
-int hf_rpcbind_socket_clear(const char *path);
-
 /* Adds a service of the daemon's own. Returns HF_ELIMIT when the table is full. */
 int hf_rpcbind_server_add(struct hf_rpcbind_server *server,
                           const struct hf_rpcbind_service *service);

@@ -45,11 +45,24 @@ void hf_service_add_undecided(struct hf_service *service, struct hf_ticket ticke
     waiter->done = done;
     hf_list_add_tail(undecided_list(service, ticket.decision), &waiter->link);
     service->n_undecided++;
+    service->undecided_of[waiter->place]++;
+}
+
+uint32_t hf_service_place_of(const struct hf_service *service, const struct hf_addr *account)
+{
+    uint64_t hash =
+        hf_hash(hf_core_hash_key(service->core), account->bytes, sizeof(account->bytes));
+
+    return 1 + (uint32_t)(hf_hash_u64(hf_core_hash_key(service->core), hash, account->scope) %
+                          (HF_UNDECIDED_PLACES - 1));
 }
 
 void hf_service_forget(struct hf_service *service, struct hf_commit_waiter *waiter)
 {
-    service->n_undecided -= waiter->ticket.decision != 0;
+    if (waiter->ticket.decision != 0) {
+        service->n_undecided--;
+        service->undecided_of[waiter->place]--;
+    }
     hf_list_remove(&waiter->link);
 }
 

@@ -24,6 +24,8 @@ enum {
     HF_UNDECIDED_LISTS = 64,
     HF_UNDECIDED_MAX =
         4096, /* how many answers may wait for a host other than the one that asked (SEC-02) */
+    HF_UNDECIDED_OF_ACCOUNT = HF_UNDECIDED_MAX / 8, /* how many of those may be of one account */
+    HF_UNDECIDED_PLACES = 512,
 };
 
 struct hf_troubles;
@@ -36,7 +38,8 @@ struct hf_service {
     struct hf_now now;            /* is read through hf_service_now() */
     bool now_is_old;              /* the loop has slept since `now` was set */
     int64_t wall_offset_ms;       /* the wall clock less the loop's clock */
-    /* With standbys: the locks are not loaded yet, and requests are told to come again. */
+    /* The locks are not loaded yet. With standbys, the answer to requests tells clients to repeat
+     * them, unless requests are held back. */
     bool loading;
     /* Answers to SHARE wait for a commit, which does not undo them: with standbys (HA-03), and
      * where they are recorded (REC-02). */
@@ -56,6 +59,9 @@ struct hf_service {
      */
     struct hf_list undecided[HF_UNDECIDED_LISTS];
     unsigned n_undecided;
+    /* How many undecided answers each account has. Accounts whose addresses have the same place are
+     * counted together. */
+    uint16_t undecided_of[HF_UNDECIDED_PLACES];
 };
 
 /* Initialises the service; no batch of the core is durable yet. Core, loop and allocator outlive
@@ -115,11 +121,17 @@ static inline bool hf_service_when(struct hf_service *service, struct hf_ticket 
     return false;
 }
 
-/* Returns false if too many answers wait for other hosts: an answer with this ticket must not wait,
- * and without one its peer repeats the request. Requests of an operator wait regardless. */
-static inline bool hf_service_may_wait(const struct hf_service *service, struct hf_ticket ticket)
+/* Returns the place of an account, for waiter->place; that of an operator is 0. */
+uint32_t hf_service_place_of(const struct hf_service *service, const struct hf_addr *account);
+
+/* Returns false if too many answers wait for other hosts, in all or of this account: an answer with
+ * this ticket must not wait, and without one its peer repeats the request. Requests of an operator
+ * wait regardless. */
+static inline bool hf_service_may_wait(const struct hf_service *service, struct hf_ticket ticket,
+                                       uint32_t place)
 {
-    return ticket.decision == 0 || service->n_undecided < HF_UNDECIDED_MAX;
+    return ticket.decision == 0 || (service->n_undecided < HF_UNDECIDED_MAX &&
+                                    service->undecided_of[place] < HF_UNDECIDED_OF_ACCOUNT);
 }
 
 /* Forgets an object that waits: done will not be called. */

@@ -139,9 +139,9 @@ static int make_room(struct hf_changes *changes, size_t count)
 }
 
 /*
- * Lists the operations, in their order; returns how many. An operation on a record that was listed
- * not long before takes that place, because most locks are released soon after they were taken:
- * half as many are left to be put in order.
+ * Lists the operations of the batch in their order; returns how many are listed. If an operation on
+ * the same record was listed not long before, the later operation replaces it. Most locks are
+ * released soon after they were taken, so this leaves half as many operations to be sorted.
  */
 static size_t list(struct hf_changes *changes, const struct hf_batch *batch)
 {

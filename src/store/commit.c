@@ -1,6 +1,7 @@
 #include "store/commit.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -18,9 +19,12 @@ enum {
     RETRY_LAST_MS = 320,
     /* How long written batches wait for others, unless a flush is slow, when they wait less. */
     FLUSH_LAZY_MS = 5,
+    /* How many records one request changes, at most, when it comes alone. */
+    ALONE_OPS = 2,
     TIDY_MS = 250,        /* how long after the last batch the store is tidied */
     PROBE_FIRST_MS = 100, /* the first pause between probes of a store that is down */
     PROBE_LAST_MS = 1600,
+    HANGS_MS = 1000, /* how much longer than give_up_ms the store may take */
 };
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -160,6 +164,8 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
     uint64_t give_up_ns = c->submitted_ns + (c->health.up ? c->config.give_up_ms * NS_PER_MS : 0);
     struct hf_commit_result result = {.batch = batch, .status = HF_EFENCED};
 
+    hf_busy_poll_found(&c->look, hf_clock_mono_ns());
+    c->alone = batch->n_ops <= ALONE_OPS;
     note_flush(c);
     if (c->health.code != HF_EFENCED || c->config.leased)
         result.status = commit_batch(c, batch, give_up_ns, &result.in_doubt);
@@ -172,6 +178,7 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
     pthread_mutex_lock(&c->mutex);
     c->result = result;
     c->batch = NULL;
+    c->busy_ns = 0;
     c->done = true;
     wake_mover_if_full(c);
     pthread_mutex_unlock(&c->mutex);
@@ -265,6 +272,16 @@ static uint64_t own_work_ns(const struct hf_committer *c, uint64_t probe_ns)
 }
 
 /*
+ * Looks for a batch for a moment, if the last ones came one at a time and fast (RPC-04). Nothing
+ * else that may come meanwhile is in a hurry. The loop or a client may need this processor.
+ */
+static void look_for_batch(struct hf_committer *c)
+{
+    while (!c->batch && hf_busy_poll_idle(&c->look, hf_clock_mono_ns()))
+        sched_yield();
+}
+
+/*
  * Waits for a batch, a backup, the request to stop, or until it is time to flush, to tidy or, while
  * the store is down, to probe it. Returns the batch, or NULL.
  */
@@ -274,7 +291,11 @@ static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pau
     uint64_t probe_ns = hf_clock_mono_ns() + pause_ns;
     const struct hf_batch *batch;
 
+    if (c->alone)
+        look_for_batch(c);
     pthread_mutex_lock(&c->mutex);
+    c->busy_ns = 0;
+    c->health.looked_ns = c->look.looked_ns;
     while (!c->batch && !backup_is_ours(c) && !c->lease.call && !c->stopping) {
         uint64_t own_ns = own_work_ns(c, probe_ns);
         struct timespec until = timespec_of(own_ns);
@@ -290,6 +311,7 @@ static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pau
     other->move_failed = c->move_failed;
     other->lease = c->lease.call != NULL;
     other->stopping = c->stopping;
+    c->busy_ns = other->backup ? 0 : hf_clock_mono_ns();
     pthread_mutex_unlock(&c->mutex);
     return batch;
 }
@@ -420,6 +442,7 @@ int hf_committer_init(struct hf_committer *committer, struct hf_store *store,
         return HF_ENOMEM;
     }
     pthread_mutex_init(&committer->mutex, NULL);
+    hf_busy_poll_init(&committer->look, config->busy_poll_ns);
     return 0;
 }
 
@@ -545,9 +568,25 @@ bool hf_committer_collect_backup(struct hf_committer *committer, int *status)
     return done;
 }
 
+/* Says that the store is down if its thread is stuck in it: a flush on a disk that hangs does not
+ * fail, it just does not return. */
+static void note_hanging(const struct hf_committer *c, struct hf_store_health *out)
+{
+    uint64_t for_ns = c->busy_ns ? hf_clock_mono_ns() - c->busy_ns : 0;
+
+    if (!out->up || for_ns < (c->config.give_up_ms + HANGS_MS) * NS_PER_MS)
+        return;
+    out->up = false;
+    out->code = HF_ETIMEDOUT;
+    hf_format(out->reason, sizeof(out->reason),
+              "The store has not answered for %llu s: a disk that hangs?",
+              (unsigned long long)(for_ns / NS_PER_S));
+}
+
 void hf_committer_health(struct hf_committer *committer, struct hf_store_health *out)
 {
     pthread_mutex_lock(&committer->mutex);
     *out = committer->health;
+    note_hanging(committer, out);
     pthread_mutex_unlock(&committer->mutex);
 }

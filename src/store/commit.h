@@ -23,6 +23,9 @@
  * writes them itself (hf_committer_write). This thread flushes them soon after, so that they are
  * durable within HF_COMMIT_FLUSH_MS of having been written, or as soon as the disk can.
  *
+ * A thread that sleeps costs the next request the time to wake it. If batches come one at a time
+ * and fast, this thread looks for the next one for a moment (base/busy_poll.h).
+ *
  * Work that a store puts off under load (hf_store_tidy) is done when there has been no batch for a
  * while.
  *
@@ -42,6 +45,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/busy_poll.h"
 #include "store/lease.h"
 #include "store/store.h"
 
@@ -58,6 +62,9 @@ struct hf_committer_config {
         void *ctx);
     void *ctx;
     bool leased; /* the store has a lease */
+    /* How long the thread looks for the next batch before it sleeps (base/busy_poll.h); 0: never.
+     */
+    uint64_t busy_poll_ns;
 };
 
 /*
@@ -97,6 +104,7 @@ struct hf_store_health {
     bool up;
     int code;                        /* why the store is down; 0 when it is up */
     char reason[HF_STORE_ERROR_MAX]; /* the error text; "" when the store is up */
+    uint64_t looked_ns;              /* how long the thread has looked for batches */
 };
 
 /*
@@ -120,15 +128,20 @@ struct hf_committer {
     bool mover_running;                /* (l) the mover was started */
     bool backup_thread_running;        /* (l) the thread of a backup has not been joined yet */
 
+    struct hf_busy_poll look; /* (c) */
+    bool alone;               /* (c) the last batch was of a request that came alone */
+
     uint64_t flush_ns; /* (c) how long the last flush took */
     uint64_t batch_ns; /* (c) when the last batch was done */
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed;       /* the commit thread waits for this condition */
-    pthread_cond_t full;          /* the mover waits for this: the store is full, or we stop */
-    const struct hf_batch *batch; /* (m) the batch in flight */
-    uint64_t submitted_ns;        /* (ml) when the batch was submitted */
-    bool done;                    /* (m) the result has not been collected yet */
+    pthread_cond_t changed; /* the commit thread waits for this condition */
+    pthread_cond_t full;    /* the mover waits for this: the store is full, or we stop */
+    uint64_t busy_ns; /* (m) since when the commit thread works with the store; 0: it does not */
+    const struct hf_batch *_Atomic batch; /* (m) the batch in flight; read without the mutex when
+                                           * the thread looks for one */
+    uint64_t submitted_ns;                /* (ml) when the batch was submitted */
+    bool done;                            /* (m) the result has not been collected yet */
     uint64_t written_ns; /* (m) when the first batch was written that is not flushed; 0: none. The
                           * loop thread writes nothing once it stops, so the last flush reads it
                           * without the mutex. */
@@ -188,7 +201,8 @@ void hf_committer_lease(struct hf_committer *committer, struct hf_store_lease_ca
 /* Returns true once for each transaction on the lease, when it is done. */
 bool hf_committer_collect_lease(struct hf_committer *committer, struct hf_commit_lease *out);
 
-/* Copies the state of the store. wake() is called when that changes, too. */
+/* Copies the state of the store. wake() is called when that changes, too; but not when a store that
+ * neither fails nor answers counts as down, after give_up_ms and a second. */
 void hf_committer_health(struct hf_committer *committer, struct hf_store_health *out);
 
 #endif

@@ -104,8 +104,8 @@ struct hf_journal_reading {
 
 /*
  * Appends the operations of all records that are valid to out, from journal or, without one, from
- * journal.old. Returns ENOENT if the file is missing, ESTALE if there is another one, EBADMSG if it
- * is damaged; out then has the operations from before the damage.
+ * journal.old. Returns ENOENT if the file is missing, ESTALE if it has another id than the reading
+ * names, EBADMSG if it is damaged; out then has the operations from before the damage.
  */
 int hf_journal_read(int dir_fd, const struct hf_journal_reading *reading, struct hf_batch *out);
 

@@ -172,8 +172,8 @@ static int bring_full_side(struct lmdb *lmdb)
     return 0;
 }
 
-/* Makes a checkpoint of everything, which empties the journal; it has this layout afterwards.
- * Nothing may be appended meanwhile. */
+/* Makes a checkpoint of the whole store, which empties the journal, and gives the journal this
+ * layout. Nothing may be appended to the journal meanwhile. */
 static int checkpoint_as(struct lmdb *lmdb, const struct hf_journal_layout *layout)
 {
     struct hf_lmdb_parts parts = {.journal_id = lmdb->journal.id, .layout = *layout};

@@ -213,7 +213,8 @@ static int take_fence(struct hf_pg_session *session)
 
     if (rv < 0)
         return rv;
-    /* A number that the standby does not have could be taken a second time after a failover. */
+    /* A fence number that has not reached the PostgreSQL standby could be given out a second time
+     * after a failover. */
     if (session->pg.warned)
         rv = hf_pg_fail_unreplicated(&session->pg);
     else

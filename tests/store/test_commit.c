@@ -128,8 +128,10 @@ static void post(void *ctx)
     sem_post(ctx);
 }
 
-static void start(uint32_t give_up_ms)
+static void start_looking(uint32_t give_up_ms, uint64_t busy_poll_ns)
 {
+    struct hf_committer_config config = {
+        .give_up_ms = give_up_ms, .wake = post, .ctx = &woken, .busy_poll_ns = busy_poll_ns};
     struct hf_record_server record = {.epoch = 1};
 
     memset(&fake, 0, sizeof(fake));
@@ -137,10 +139,13 @@ static void start(uint32_t give_up_ms)
     sem_init(&woken, 0, 0);
     hf_batch_init(&batch, &hf_alloc_heap);
     assert_int_equal(hf_batch_put_server(&batch, &record), 0);
-    assert_int_equal(hf_committer_init(&committer, &store,
-                                       &(struct hf_committer_config){give_up_ms, post, &woken}),
-                     0);
+    assert_int_equal(hf_committer_init(&committer, &store, &config), 0);
     assert_int_equal(hf_committer_start(&committer), 0);
+}
+
+static void start(uint32_t give_up_ms)
+{
+    start_looking(give_up_ms, 0);
 }
 
 static void finish(void)
@@ -188,6 +193,43 @@ static void each_batch_is_reported_once(void **state)
     finish();
 }
 
+/* Returns how long the thread has looked for batches by now. */
+static uint64_t looked_ns(void)
+{
+    struct hf_store_health health;
+
+    hf_committer_health(&committer, &health);
+    return health.looked_ns;
+}
+
+/* RPC-04, as tests/unit/test_busy_poll.c has the rule. */
+static void batches_that_come_one_at_a_time_and_fast_are_looked_for(void **state)
+{
+    enum { LONG_NS = 20000000, MANY = 1000 };
+
+    (void)state;
+    start_looking(0, LONG_NS);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(commit().status, 0);
+    assert_int_equal(fake.applied, MANY);
+    assert_true(looked_ns() > 0);
+    finish();
+
+    start_looking(0, LONG_NS);
+    for (uint64_t id = 1; id <= 3; id++)
+        assert_int_equal(hf_batch_delete(&batch, HF_RECORD_LOCK, id), 0);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(commit().status, 0);
+    assert_int_equal(looked_ns(), 0);
+    finish();
+
+    start_looking(0, 0);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(commit().status, 0);
+    assert_int_equal(looked_ns(), 0);
+    finish();
+}
+
 static void a_short_outage_refuses_no_request(void **state)
 {
     static const int PASSING[] = {HF_EUNREACH, HF_ETIMEDOUT, HF_EBUSY};
@@ -231,6 +273,35 @@ static void a_store_that_stays_away_is_given_up(void **state)
     assert_int_equal(commit().status, HF_EUNREACH);
     assert_int_equal(fake.calls, 1);
     finish();
+}
+
+/* ADM-10: a disk that hangs fails nothing, and the store counts as down all the same. */
+static void a_store_that_hangs_is_down(void **state)
+{
+    struct hf_commit_result result;
+    struct hf_store_health health;
+    sem_t hold;
+
+    (void)state;
+    sem_init(&hold, 0, 0);
+    start(100);
+    fake.hold = &hold;
+    hf_committer_submit(&committer, &batch);
+    usleep(500 * 1000);
+    assert_true(is_up()); /* it may be slow */
+    usleep(800 * 1000);
+    assert_false(is_up());
+    hf_committer_health(&committer, &health);
+    assert_string_equal(health.reason, "The store has not answered for 1 s: a disk that hangs?");
+    assert_false(hf_committer_collect(&committer, &result)); /* its outcome is not known */
+    sem_post(&hold);
+    while (!hf_committer_collect(&committer, &result))
+        sem_wait(&woken);
+    assert_int_equal(result.status, 0);
+    assert_true(is_up());
+    fake.hold = NULL;
+    finish();
+    sem_destroy(&hold);
 }
 
 /* The first try may have been durable; what the later ones say about the store changes nothing. */
@@ -486,8 +557,10 @@ int main(void)
         cmocka_unit_test(a_failed_move_is_followed_by_a_probe),
         cmocka_unit_test(a_backup_delays_no_batch),
         cmocka_unit_test(each_batch_is_reported_once),
+        cmocka_unit_test(batches_that_come_one_at_a_time_and_fast_are_looked_for),
         cmocka_unit_test(a_short_outage_refuses_no_request),
         cmocka_unit_test(a_store_that_stays_away_is_given_up),
+        cmocka_unit_test(a_store_that_hangs_is_down),
         cmocka_unit_test(a_batch_in_doubt_is_settled_not_refused),
         cmocka_unit_test(stopping_ends_a_doubt_as_such),
         cmocka_unit_test(it_heals_without_a_request),

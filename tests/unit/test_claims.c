@@ -135,16 +135,16 @@ static void an_unlock_is_answered_when_the_kernel_has_let_go(void **state)
     flush(w);
     assert_int_equal(kernel.n, 0);
     assert_true(world_commit_one(w, 0));
-    assert_true(a.seq > hf_core_released(w->core));
+    assert_true(a.ticket.seq > hf_core_released(w->core));
     flush(w);
     assert_int_equal(kernel.n, 1);
     assert_int_equal(kernel.ops[0].kind, HF_CLAIM_SET);
     assert_int_equal(kernel.ops[0].mode, HF_CLAIM_NONE);
     assert_int_equal(kernel.ops[0].first, 3);
     assert_int_equal(kernel.ops[0].last, 4);
-    assert_true(a.seq > hf_core_released(w->core));
+    assert_true(a.ticket.seq > hf_core_released(w->core));
     answer(w);
-    assert_int_equal(a.seq, hf_core_released(w->core));
+    assert_int_equal(a.ticket.seq, hf_core_released(w->core));
 }
 
 /* COH-10: bytes that pass from one NLM client to the next cost nothing in the kernel. */
@@ -617,7 +617,7 @@ static void a_file_that_must_wait_keeps_no_other_waiting(void **state)
     assert_int_equal(kernel.ops[0].kind, HF_CLAIM_SET);
     answer(w);
     flush(w);
-    assert_true(a.seq <= hf_core_released(w->core));
+    assert_true(a.ticket.seq <= hf_core_released(w->core));
     world_later(w, 2000);
     flush(w);
     answer(w);
@@ -656,9 +656,9 @@ static void a_repeated_unlock_waits_for_the_kernel(void **state)
     UNLOCK(w, .len = 10);
     flush(w);
     assert_int_equal(kernel.n, 1);
-    assert_true(ASK(w, hf_core_unlock, .len = 10).seq > hf_core_released(w->core));
+    assert_true(ASK(w, hf_core_unlock, .len = 10).ticket.seq > hf_core_released(w->core));
     answer(w);
-    assert_true(ASK(w, hf_core_unlock, .len = 10).seq <= hf_core_released(w->core));
+    assert_true(ASK(w, hf_core_unlock, .len = 10).ticket.seq <= hf_core_released(w->core));
 }
 
 /* COH-13: SM_SIMU_CRASH is a start as any other: what clients may reclaim stays theirs. */

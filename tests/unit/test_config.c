@@ -420,6 +420,48 @@ static void report(const char *key)
     strcat(strcat(reported, key), " ");
 }
 
+/* TRK-02: sections [client NAME]. */
+static void clients_whose_address_changes(void **state)
+{
+    struct hf_config fresh;
+
+    (void)state;
+    hf_config_init(&config);
+    assert_int_equal(read_text("[client web-1]\naddresses=192.0.2.0/24, 2001:db8::/64\n"
+                               "[client web-2]\nat_once=yes\naddresses=192.0.2.0/24\n"),
+                     0);
+    assert_int_equal(hf_config_check(&config, error), 0);
+    assert_int_equal(config.n_clients, 2);
+    assert_int_equal(config.clients[0].addresses.n, 2);
+    assert_true(!config.clients[0].at_once && config.clients[1].at_once);
+    assert_int_equal(hf_config_set(&config, "client web-1.addresses=198.51.100.7", error), 0);
+    assert_int_equal(config.clients[0].addresses.n, 1);
+    assert_int_equal(config.n_clients, 2);
+
+    expect_error("[client a]\naddress=192.0.2.1\n", 2, "client a.address: unknown key");
+    expect_error("[client a]\naddresses=web\n", 2, "client a.addresses: \"web\" is not a network");
+    expect_error("[client a]\naddresses=0.0.0.0/0\n", 2, "client a.addresses: a network of all");
+    expect_error("[client a]\naddresses=127.0.0.1\n", 2, "client a.addresses: a loopback address");
+    expect_error("[client a]\naddresses=\n", 2, "client a.addresses: empty");
+    expect_error("[client a]\nat_once=maybe\n", 2, "client a.at_once: \"maybe\" is not no or yes");
+    expect_error("[client a b]\naddresses=192.0.2.1\n", 2, "client a b.addresses: a client's name");
+    expect_error("[client a]\naddresses=192.0.2.1\naddresses=192.0.2.2\n", 3,
+                 "client a.addresses: set already at line 2");
+    expect_error("[share a]\nfh=0:00\n[client a]\nat_once=no\n[share a]\nfh=1:00\n", 6,
+                 "share a.fh: set already at line 2");
+    expect_error("[client a]\naddresses=192.0.2.1\n[client A]\naddresses=192.0.2.2\n", 4,
+                 "client A.addresses: [client a] and [client A] are one name");
+
+    hf_config_init(&config);
+    assert_int_equal(read_text("[client web-1]\nat_once=yes\n"), 0);
+    assert_int_equal(hf_config_check(&config, error), HF_EINVAL);
+    assert_non_null(strstr(error, "[client web-1] has no addresses="));
+    hf_config_init(&fresh);
+    reported[0] = '\0';
+    hf_config_reload(&config, &fresh, report);
+    assert_string_equal(reported, "client ");
+}
+
 /* A reload takes over what can change, and tells what would need a restart. */
 static void a_reload_takes_what_can_change(void **state)
 {
@@ -533,6 +575,7 @@ int main(void)
         STORY(errors_name_file_line_and_key),
         STORY(a_second_value_and_a_name_with_spaces_are_errors),
         STORY(the_first_error_is_the_one_reported),
+        STORY(clients_whose_address_changes),
         STORY(an_overlong_line_is_refused),
         STORY(a_file_that_is_not_there_is_an_error),
         STORY(a_file_that_cannot_be_read_is_an_error),

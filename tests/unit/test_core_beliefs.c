@@ -215,10 +215,10 @@ static void has_old_and_new(struct world *w, bool nm, bool free_all)
     assert_int_equal(SHARE(w, .mode = 2, .access = 1), GRANTED);
     assert_int_equal(SHARE(w, .fh = "g", .mode = 2, .access = 1), GRANTED);
     if (free_all)
-        assert_int_not_equal(hf_core_free_all(w->core, w->now, &peer, 7, false).decision, 0);
+        assert_int_not_equal(hf_core_free_all(w->core, w->now, &peer, 7, false).ticket.decision, 0);
     else
         assert_int_not_equal(
-            hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false).decision, 0);
+            hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false).ticket.decision, 0);
     assert_int_equal(LOCK(w, .off = 2, .len = 5, .nm = nm), GRANTED);
     assert_int_equal(LOCK(w, .off = 60, .len = 10, .nm = nm), GRANTED);
     assert_int_equal(SHARE(w, .mode = 2, .access = 1), GRANTED);
@@ -258,14 +258,14 @@ static void a_request_of_the_old_life_goes_with_it(void **state)
     verify_notices(w);
     assert_int_equal(LOCK(w, .off = 0, .len = 1, .state = 5), GRANTED);
     assert_int_not_equal(
-        hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 9, false).decision, 0);
+        hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 9, false).ticket.decision, 0);
     hf_core_stat_answered(w->core, w->now, world_call_of(w, HF_OUTCALL_STAT).id, 5);
     world_step(w);
     assert_true(hf_core_next_decision(w->core, &decision));
     assert_int_equal(LOCK(w, .off = 1, .len = 1, .state = 5), GRANTED);
     world_later(w, 2000);
     assert_int_not_equal(
-        hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false).decision, 0);
+        hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false).ticket.decision, 0);
     assert_int_equal(LOCK(w, .off = 10, .len = 1, .state = 5), GRANTED); /* was on its way */
     assert_int_equal(LOCK(w, .off = 20, .len = 1, .state = 7), GRANTED);
     monitor_is_silent(w);
@@ -336,12 +336,12 @@ static void a_notice_about_two_clients_is_answered_for_both(void **state)
     monitor_is_silent(w);
     answer = hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false);
     assert_true(answer.ok);
-    assert_int_not_equal(answer.decision, 0);
+    assert_int_not_equal(answer.ticket.decision, 0);
     monitor_is_silent(w);
     assert_int_equal(TEST(w, .client = 2), GRANTED);
     assert_int_equal(TEST(w, .client = 2, .fh = "g"), GRANTED);
     answer = hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false);
-    assert_true(answer.ok && answer.decision == 0);
+    assert_true(answer.ok && answer.ticket.decision == 0);
 
     peer = world_peer(w, 1);
     assert_int_equal(LOCK(w, .state = 7), GRANTED);

@@ -46,6 +46,14 @@ static struct calls answer_calls(struct world *w)
     return n;
 }
 
+static void fail_notices(struct world *w)
+{
+    struct hf_outcall_attempt call;
+
+    while (hf_core_next_outcall(w->core, w->now, &call))
+        world_called(w, call.id, HF_OUTCALL_FAILED);
+}
+
 static int32_t number(struct world *w)
 {
     return world_status(w).state;
@@ -381,6 +389,28 @@ static void nm_lock_is_held(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
+/*
+ * Shares count where locks do. The limits are lower than what was held before a start that
+ * continues, and an UNLOCK that cuts a lock in two is served all the same (NLM-09).
+ */
+static void shares_do_not_hold_up_an_unlock(void **state)
+{
+    struct world *w = *state;
+
+    begin(w);
+    w->config.limits.beyond = 2;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(SHARE(w, 1, .fh = (const char *[]){"a", "b", "c", "d"}[i], .access = 1),
+                         GRANTED);
+    assert_int_equal(LOCK(w, 1, .len = 10), GRANTED);
+    w->config.limits.locks = w->config.limits.locks_per_client = 1;
+    w->config.limits.locks_per_file = w->config.limits.locks_per_host = 1;
+    world_restart(w);
+    continues(w, number(w));
+    assert_int_equal(UNLOCK(w, 1, .off = 4, .len = 1), GRANTED);
+    assert_int_equal(TEST(w, 2, .off = 4, .len = 1), GRANTED);
+}
+
 /* REC-02b: so is a share: with its mode, after each change, and not after UNSHARE. */
 static void share_is_held(void **state)
 {
@@ -424,8 +454,8 @@ static void share_waits_for_its_record(void **state)
     w->by_hand = true;
     answer = share_now(w, false, 1, 2);
     assert_int_equal(answer.stat, GRANTED);
-    assert_true(answer.seq > hf_core_durable(w->core));
-    assert_int_equal(share_now(w, false, 1, 2).seq, answer.seq);
+    assert_true(answer.ticket.seq > hf_core_durable(w->core));
+    assert_int_equal(share_now(w, false, 1, 2).ticket.seq, answer.ticket.seq);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_count(w, HF_RECORD_LOCK) + world_count(w, HF_RECORD_CLIENT), 0);
     assert_int_equal(world_status(w).shares, 1);
@@ -433,16 +463,16 @@ static void share_waits_for_its_record(void **state)
     world_commit(w);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
-    assert_int_equal(share_now(w, false, 1, 2).seq, 0);
+    assert_int_equal(share_now(w, false, 1, 2).ticket.seq, 0);
     answer = share_now(w, true, 1, 0);
-    assert_true(answer.seq > hf_core_durable(w->core));
+    assert_true(answer.ticket.seq > hf_core_durable(w->core));
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).shares, 0);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
     world_later(w, 5000);
     world_commit(w);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
-    assert_int_equal(share_now(w, true, 1, 0).seq, 0);
+    assert_int_equal(share_now(w, true, 1, 0).ticket.seq, 0);
 }
 
 /* What came and went before its batch was taken costs nothing. */
@@ -472,7 +502,72 @@ static void share_that_is_gone_again(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
-/* REC-03a: waiters keep their order. BLOCKED does not wait for the disk. */
+/* REC-03a: BLOCKED is sent when the waiter is recorded, and so is the answer to a repeat. A commit
+ * that fails ends the wait: the answer is a refusal then. */
+static void blocked_waits_for_its_record(void **state)
+{
+    struct world *w = *state;
+    uint64_t seq;
+
+    begin(w);
+    assert_int_equal(LOCK(w, 1), GRANTED);
+    w->by_hand = true;
+    seq = ASK(w, hf_core_lock, 2, .block = true).ticket.seq;
+    assert_true(seq > hf_core_durable(w->core));
+    assert_int_equal(ASK(w, hf_core_lock, 2, .block = true).ticket.seq, seq);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).waiters, 0);
+    assert_true(ASK(w, hf_core_lock, 2, .block = true).ticket.seq > seq);
+    world_commit(w);
+    assert_int_equal(ASK(w, hf_core_lock, 2, .block = true).ticket.seq, 0);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 2);
+
+    /* So is that to a shared request that becomes exclusive: its place is another one. */
+    (void)ASK(w, hf_core_lock, 3, .block = true, .shared = true);
+    world_commit(w);
+    seq = ASK(w, hf_core_lock, 3, .block = true).ticket.seq;
+    assert_true(seq > hf_core_durable(w->core));
+    assert_int_equal(ASK(w, hf_core_lock, 3, .block = true).ticket.seq, seq);
+    w->by_hand = false;
+    world_commit(w);
+    world_restart(w);
+    assert_int_equal(world_status(w).waiters, 2);
+}
+
+/* REC-03a: CANCEL is answered when the waiter's record is deleted, and so are its repeats, and
+ * those of the UNLOCK of a lock: otherwise a wait or a lock that its client has forgotten comes
+ * back. */
+static void cancel_waits_for_its_record(void **state)
+{
+    struct world *w = *state;
+    uint64_t seq;
+
+    begin(w);
+    assert_int_equal(LOCK(w, 1), GRANTED);
+    assert_int_equal(LOCK(w, 2, .block = true), BLOCKED);
+    w->by_hand = true;
+    seq = ASK(w, hf_core_cancel, 2).ticket.seq;
+    assert_true(seq > hf_core_durable(w->core));
+    assert_int_equal(ASK(w, hf_core_cancel, 2).ticket.seq, seq);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_true(ASK(w, hf_core_cancel, 2).ticket.seq > seq);
+    assert_int_equal(world_status(w).waiters, 0);
+    world_later(w, 5000);
+    world_commit(w);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+    assert_int_equal(ASK(w, hf_core_cancel, 2).ticket.seq, 0);
+
+    seq = ASK(w, hf_core_unlock, 1).ticket.seq;
+    assert_true(seq > hf_core_durable(w->core));
+    assert_int_equal(ASK(w, hf_core_unlock, 1).ticket.seq, seq);
+    world_commit(w);
+    assert_int_equal(ASK(w, hf_core_unlock, 1).ticket.seq, 0);
+    w->by_hand = false;
+    world_restart(w);
+    assert_int_equal(world_status(w).waiters + world_status(w).locks, 0);
+}
+
+/* REC-03a: waiters keep their order. */
 static void waiters_keep_their_order(void **state)
 {
     struct hf_outcall_attempt call;
@@ -481,7 +576,7 @@ static void waiters_keep_their_order(void **state)
     begin(w);
     assert_int_equal(LOCK(w, 1), GRANTED);
     for (int i = 2; i < 6; i++)
-        assert_int_equal(ASK(w, hf_core_lock, i, .block = true).seq, 0);
+        assert_int_equal(LOCK(w, i, .block = true), BLOCKED);
     world_restart(w);
     continues(w, number(w));
     assert_int_equal(world_status(w).waiters, 4);
@@ -677,6 +772,34 @@ static void idle_client_is_forgotten(void **state)
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
 }
 
+/* REC-04c: an operator can tell all clients of our locks although the start has told none; what
+ * they reclaim is theirs already, so no grace period is needed. */
+static void operator_sends_notices(void **state)
+{
+    struct world *w = *state;
+
+    begin(w);
+    assert_int_equal(LOCK(w, 1), GRANTED);
+    world_restart(w);
+    continues(w, number(w));
+    assert_int_equal(hf_core_notify_again(w->core, w->now, 0), 0);
+    assert_int_equal(answer_calls(w).notices, 1);
+    assert_int_equal(LOCK(w, 1, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, 2, .fh = "g"), GRANTED);
+
+    /* One that does not answer is not given up: it has nothing to reclaim. */
+    w->config.on_failure = HF_ON_FAILURE_RELEASE;
+    world_restart(w);
+    assert_int_equal(hf_core_notify_again(w->core, w->now, 0), 0);
+    for (uint32_t i = 0; i < w->config.call_attempts; i++) {
+        fail_notices(w);
+        world_later(w, w->config.call_timeout_ms);
+    }
+    assert_int_equal(hf_core_counters(w->core)->crashes_detected, 0);
+    assert_int_equal(LOCK(w, 1, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, 2), DENIED);
+}
+
 /* A deadlock of waiters is found over a restart: who waits for whom is known. */
 static void deadlock_over_a_restart(void **state)
 {
@@ -694,6 +817,8 @@ static void deadlock_over_a_restart(void **state)
 static void without_memory(void **state)
 {
     struct world *w = *state;
+    uint64_t before;
+    bool taken;
 
     begin(w);
     assert_int_equal(LOCK(w, 1), GRANTED);
@@ -701,9 +826,11 @@ static void without_memory(void **state)
         w->by_hand = true;
         (void)LOCK(w, 2, .block = true);
         (void)share_now(w, false, 3, 1);
+        before = hf_core_counters(w->core)->out_of_memory;
         w->heap.after = after;
-        (void)hf_core_take_batch(w->core);
+        taken = hf_core_take_batch(w->core) != NULL;
         w->heap.after = -1;
+        assert_int_equal(hf_core_counters(w->core)->out_of_memory > before, !taken);
         world_crash(w);
         world_start(w);
         w->by_hand = false;
@@ -714,9 +841,73 @@ static void without_memory(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
+/* The client's own notice; an answer of its monitor confirms it. */
+static void true_notice(struct world *w, int32_t state)
+{
+    struct hf_addr from = world_addr(1);
+
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), state, true);
+    world_step(w);
+}
+
+/*
+ * REC-01j: what is left of a lock of a former life gets an id of the newest life, as which it would
+ * be loaded, and the client's notice would leave it. So a start does not continue then: it
+ * recovers, and what is not reclaimed goes.
+ */
+static void a_part_of_a_former_lifes_lock(void **state)
+{
+    struct world *w = *state;
+
+    begin(w);
+    assert_int_equal(LOCK(w, .fh = "f", .len = 100, .state = 3), GRANTED);
+    assert_int_equal(LOCK(w, .fh = "g", .svid = 2, .state = 5), GRANTED);
+    world_restart(w);
+    assert_int_equal(hf_core_recovers(w->core), HF_RECOVERS_NOT);
+    assert_int_equal(UNLOCK(w, .fh = "f", .off = 50, .len = 1), GRANTED);
+    world_restart(w);
+    assert_int_equal(hf_core_recovers(w->core), HF_RECOVERS_UNFINISHED);
+}
+
+/* REC-01j, REC-04a: once the notice has come, nothing of the former life is left, and a start
+ * continues. */
+static void a_part_that_its_notice_took(void **state)
+{
+    struct world *w = *state;
+
+    begin(w);
+    assert_int_equal(LOCK(w, .fh = "f", .len = 100, .state = 3), GRANTED);
+    assert_int_equal(LOCK(w, .fh = "g", .svid = 2, .state = 5), GRANTED);
+    assert_int_equal(UNLOCK(w, .fh = "f", .off = 50, .len = 1), GRANTED);
+    true_notice(w, 5);
+    assert_int_equal(TEST(w, .client = 2, .fh = "f", .off = 60, .len = 1), GRANTED);
+    world_restart(w);
+    assert_int_equal(hf_core_recovers(w->core), HF_RECOVERS_NOT);
+    assert_int_equal(TEST(w, .client = 2, .fh = "g"), DENIED);
+}
+
+/* REC-01j: the record of a grant that the client may refuse tells one life for all that its owner
+ * had before. */
+static void a_grant_over_a_former_lifes_lock(void **state)
+{
+    struct world *w = *state;
+
+    begin(w);
+    assert_int_equal(LOCK(w, .fh = "f", .shared = true, .state = 3), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "f", .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .fh = "f", .state = 5, .block = true), BLOCKED);
+    assert_int_equal(UNLOCK(w, .client = 2, .fh = "f"), GRANTED);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
+    world_restart(w);
+    assert_int_equal(hf_core_recovers(w->core), HF_RECOVERS_UNFINISHED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(a_part_of_a_former_lifes_lock),
+        CASE(a_part_that_its_notice_took),
+        CASE(a_grant_over_a_former_lifes_lock),
         CASE(all_is_recorded),
         CASE(told_to_recover),
         CASE(locks_are_not_recorded),
@@ -730,9 +921,12 @@ int main(void)
         CASE(lock_is_lost_while_loading),
         CASE(first_start),
         CASE(nm_lock_is_held),
+        CASE(shares_do_not_hold_up_an_unlock),
         CASE(share_is_held),
         CASE(share_waits_for_its_record),
         CASE(share_that_is_gone_again),
+        CASE(blocked_waits_for_its_record),
+        CASE(cancel_waits_for_its_record),
         CASE(waiters_keep_their_order),
         CASE(repeats_are_answered_alike),
         CASE(grant_in_flight_is_made_again),
@@ -741,6 +935,7 @@ int main(void)
         CASE(strengthened_waiter),
         CASE(lives_are_kept_apart),
         CASE(idle_client_is_forgotten),
+        CASE(operator_sends_notices),
         CASE(deadlock_over_a_restart),
         CASE(without_memory),
     };

@@ -27,15 +27,15 @@ static void nothing_leaves_before_the_epoch(void **state)
     world_start(w);
     stat = hf_core_sm_stat(w->core);
     assert_int_equal(stat.state, 3); /* the second epoch */
-    assert_int_equal(stat.seq, 1);
+    assert_int_equal(stat.ticket.seq, 1);
     a = ASK(w, hf_core_test, .client = 1);
-    assert_int_equal(a.seq, 1);
-    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).seq, 1);
+    assert_int_equal(a.ticket.seq, 1);
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).ticket.seq, 1);
     assert_true(world_commit_one(w, HF_EIO)); /* the store refuses it ... */
     assert_int_equal(hf_core_durable(w->core), 0);
-    assert_int_equal(hf_core_sm_stat(w->core).seq, 2);
+    assert_int_equal(hf_core_sm_stat(w->core).ticket.seq, 2);
     assert_true(world_commit_one(w, 0)); /* ... and then takes it */
-    assert_int_equal(hf_core_sm_stat(w->core).seq, 0);
+    assert_int_equal(hf_core_sm_stat(w->core).ticket.seq, 0);
     assert_int_equal(world_count(w, HF_RECORD_SERVER), 1);
 }
 
@@ -52,12 +52,12 @@ static void nothing_is_left_of_a_failed_epoch(void **state)
         uint64_t next = hf_core_durable(w->core) + 1;
         struct hf_answer a;
 
-        assert_true(ASK(w, hf_core_lock, .client = 1, .nm = true).seq >= next);
+        assert_true(ASK(w, hf_core_lock, .client = 1, .nm = true).ticket.seq >= next);
         a = ASK(w, hf_core_lock, .client = 2, .off = (uint64_t)i, .len = 1, .block = true);
         assert_int_equal(a.stat, BLOCKED);
-        assert_true(a.seq >= next);
+        assert_true(a.ticket.seq >= next);
         a = ASK(w, hf_core_lock, .client = 2, .off = (uint64_t)i, .len = 1, .block = true);
-        assert_true(a.seq >= next); /* a repeat */
+        assert_true(a.ticket.seq >= next); /* a repeat */
         assert_int_equal(SHARE(w, .client = 3, .fh = "g", .mode = 1, .access = 1),
                          HF_STAT_DENIED_GRACE_PERIOD);
         assert_int_equal(world_status(w).waiters, 1);
@@ -103,9 +103,11 @@ static void a_grant_goes_before_its_waiter(void **state)
     assert_non_null(hf_core_take_batch(w->core)); /* the epoch is in flight */
     seq = hf_core_durable(w->core) + 1;
     LOCK(w, .client = 1, .nm = true);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, seq + 1);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).ticket.seq,
+                     seq + 1);
     hf_core_batch_done(w->core, w->now, seq, 0);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, seq + 1);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).ticket.seq,
+                     seq + 1);
     UNLOCK(w, .client = 1); /* client 2 gets it */
     assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0); /* not before its BLOCKED */
@@ -132,27 +134,27 @@ static void dependent_answers_wait(void **state)
     uint64_t seq = hf_core_durable(w->core) + 1;
     const struct hf_batch *batch;
 
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .len = 10).seq, seq);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .len = 10).seq, seq); /* a repeat */
-    assert_int_equal(ASK(w, hf_core_test, .client = 2).seq, seq);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 2).seq, seq); /* DENIED */
-    assert_int_equal(ASK(w, hf_core_cancel, .client = 1, .len = 10).seq, seq);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .block = true).seq, 0); /* BLOCKED */
-    assert_int_equal(ASK(w, hf_core_test, .client = 2, .fh = "other").seq, 0);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 3, .fh = "quiet", .nm = true).seq, 0);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .len = 10).ticket.seq, seq);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .len = 10).ticket.seq, seq); /* a repeat */
+    assert_int_equal(ASK(w, hf_core_test, .client = 2).ticket.seq, seq);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2).ticket.seq, seq); /* DENIED */
+    assert_int_equal(ASK(w, hf_core_cancel, .client = 1, .len = 10).ticket.seq, seq);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .block = true).ticket.seq, 0); /* BLOCKED */
+    assert_int_equal(ASK(w, hf_core_test, .client = 2, .fh = "other").ticket.seq, 0);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 3, .fh = "quiet", .nm = true).ticket.seq, 0);
     batch = hf_core_take_batch(w->core);
     assert_int_equal(batch->n_ops, 2); /* the client and its first lock together */
     assert_null(hf_core_take_batch(w->core));
     /* An NM_LOCK on the file in flight needs no record, and still waits. */
-    assert_int_equal(ASK(w, hf_core_lock, .client = 3, .off = 50, .len = 1, .nm = true).seq,
+    assert_int_equal(ASK(w, hf_core_lock, .client = 3, .off = 50, .len = 1, .nm = true).ticket.seq,
                      seq + 1);
-    assert_int_equal(ASK(w, hf_core_cancel, .client = 2).seq, 0);
+    assert_int_equal(ASK(w, hf_core_cancel, .client = 2).ticket.seq, 0);
     hf_core_batch_done(w->core, w->now, seq, 0);
     batch = hf_core_take_batch(w->core);
     assert_non_null(batch);
     assert_int_equal(batch->n_ops, 0);
     hf_core_batch_done(w->core, w->now, batch->seq, 0);
-    assert_int_equal(ASK(w, hf_core_test, .client = 2).seq, 0);
+    assert_int_equal(ASK(w, hf_core_test, .client = 2).ticket.seq, 0);
     assert_null(hf_core_take_batch(w->core));
 }
 
@@ -179,23 +181,26 @@ static void with_standbys_every_promise_waits_for_a_commit(void **state)
 
     open_fenced(w, true);
     seq = hf_core_durable(w->core);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .nm = true).seq, ++seq);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .nm = true).ticket.seq, ++seq);
     world_commit(w);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .nm = true).seq, ++seq); /* a repeat */
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .nm = true).ticket.seq,
+                     ++seq); /* a repeat */
     world_commit(w);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, ++seq);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).ticket.seq,
+                     ++seq);
     world_commit(w);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 4, .nm = true).seq, ++seq); /* DENIED */
+    assert_int_equal(ASK(w, hf_core_lock, .client = 4, .nm = true).ticket.seq, ++seq); /* DENIED */
     world_commit(w);
-    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).seq, ++seq); /* client 2 gets it */
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).ticket.seq, ++seq); /* client 2 gets it */
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     world_commit(w);
     assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, ++seq);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).ticket.seq,
+                     ++seq);
     world_commit(w);
-    assert_int_equal(hf_core_share(w->core, w->now, &peer, &share).seq, ++seq);
+    assert_int_equal(hf_core_share(w->core, w->now, &peer, &share).ticket.seq, ++seq);
     world_commit(w);
-    assert_int_equal(hf_core_unshare(w->core, w->now, &peer, &share).seq, ++seq);
+    assert_int_equal(hf_core_unshare(w->core, w->now, &peer, &share).ticket.seq, ++seq);
     world_commit(w);
     assert_null(hf_core_take_batch(w->core));
 }
@@ -225,7 +230,7 @@ static void with_standbys_locks_that_are_not_durable_wait(void **state)
     LOCK(w, .client = 1);
     world_commit(w); /* its client is recorded */
     seq = hf_core_durable(w->core);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").seq, seq + 1);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").ticket.seq, seq + 1);
     assert_int_equal(hf_core_take_batch(w->core)->n_ops, 0);
     hf_core_batch_done(w->core, w->now, seq + 1, HF_EUNREACH);
     assert_int_equal(world_status(w).locks, 1);
@@ -311,7 +316,7 @@ static void undone_grant_of_a_waiter_that_left(void **state)
     UNLOCK(w, .client = 1);
     a = ASK(w, hf_core_lock, .client = 2, .block = true); /* a repeat: the answer tells it */
     assert_int_equal(a.stat, GRANTED);
-    assert_int_equal(a.seq, hf_core_durable(w->core) + 1);
+    assert_int_equal(a.ticket.seq, hf_core_durable(w->core) + 1);
     assert_true(world_commit_one(w, HF_EIO)); /* and becomes a refusal */
     assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(world_status(w).locks, 1);
@@ -333,9 +338,11 @@ static void volatile_lock_of_an_undone_client(void **state)
     w->config.durable_locks = false;
     world_start(w);
     world_commit(w);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1).seq, 2);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").seq, 2); /* same registration */
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").seq, 2); /* a repeat of it */
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1).ticket.seq, 2);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").ticket.seq,
+                     2); /* same registration */
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").ticket.seq,
+                     2); /* a repeat of it */
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).locks, 0);
     assert_int_equal(world_status(w).nlm_clients, 0);
@@ -343,8 +350,9 @@ static void volatile_lock_of_an_undone_client(void **state)
     world_commit(w);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
-    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).seq, 0); /* nothing to write: at once */
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1).seq, 0);
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).ticket.seq,
+                     0); /* nothing to write: at once */
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1).ticket.seq, 0);
     assert_null(hf_core_take_batch(w->core));
 }
 
@@ -380,11 +388,13 @@ static void crash_is_repeated_until_durable(void **state)
     LOCK(w, .client = 1, .state = 5);
     LOCK(w, .client = 1, .fh = "g");
     world_commit(w);
-    seq = hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 7, false).seq;
+    seq = hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 7, false)
+              .ticket.seq;
     assert_int_equal(seq, hf_core_durable(w->core) + 1);
     /* the same notice once more is no news, but waits for the first */
     assert_int_equal(
-        hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1"), 7, false).seq, seq);
+        hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1"), 7, false).ticket.seq,
+        seq);
     assert_int_equal(world_status(w).locks, 0);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).locks, 2);
@@ -408,8 +418,9 @@ static void monitors_undone(void **state)
     struct hf_sm_answer a = hf_core_sm_mon(w->core, w->now, &peer, &mon);
 
     assert_true(a.ok);
-    assert_int_equal(a.seq, hf_core_durable(w->core) + 1);
-    assert_int_equal(hf_core_sm_mon(w->core, w->now, &peer, &mon).seq, a.seq); /* again */
+    assert_int_equal(a.ticket.seq, hf_core_durable(w->core) + 1);
+    assert_int_equal(hf_core_sm_mon(w->core, w->now, &peer, &mon).ticket.seq,
+                     a.ticket.seq); /* again */
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).nsm_clients, 0);
     hf_core_sm_mon(w->core, w->now, &peer, &mon);
@@ -486,8 +497,8 @@ static void reclaim_undone(void **state)
     world_restart(w);
     world_commit(w);
     UNLOCK(w, .client = 1, .off = 0, .len = 5);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .off = 20, .len = 10, .reclaim = true).seq,
-                     2);
+    assert_int_equal(
+        ASK(w, hf_core_lock, .client = 1, .off = 20, .len = 10, .reclaim = true).ticket.seq, 2);
     assert_int_equal(world_status(w).unreclaimed, 2);
     assert_int_equal(world_status(w).reclaimed, 1);
     assert_true(world_commit_one(w, HF_EIO));
@@ -504,8 +515,8 @@ static void nobody_waits_for_a_failed_batch(void **state)
     world_commit(w);
     LOCK(w, .client = 1, .shared = true);
     assert_true(world_commit_one(w, HF_EIO));
-    assert_int_equal(ASK(w, hf_core_test, .client = 3).seq, 0);
-    assert_int_equal(ASK(w, hf_core_unlock, .client = 2, .off = 9, .len = 1).seq, 0);
+    assert_int_equal(ASK(w, hf_core_test, .client = 3).ticket.seq, 0);
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 2, .off = 9, .len = 1).ticket.seq, 0);
     assert_null(hf_core_take_batch(w->core));
 }
 
@@ -615,10 +626,10 @@ static void a_state_number_is_durable_before_it_is_told(void **state)
     assert_true(world_commit_one(w, HF_EIO));
     assert_false(hf_core_state_is_durable(w->core)); /* a refusal made now must not carry it */
     answer = hf_core_sm_stat(w->core);
-    assert_true(answer.seq > hf_core_durable(w->core));
+    assert_true(answer.ticket.seq > hf_core_durable(w->core));
     assert_true(world_commit_one(w, 0));
     assert_true(hf_core_state_is_durable(w->core));
-    assert_true(answer.seq <= hf_core_durable(w->core));
+    assert_true(answer.ticket.seq <= hf_core_durable(w->core));
 
     hf_core_stop(w->core, w->now); /* the same number, whether that is recorded or not */
     assert_true(hf_core_state_is_durable(w->core));

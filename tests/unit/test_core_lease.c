@@ -286,6 +286,30 @@ static void a_late_answer_begins_no_count(void **state)
     assert_int_equal(until(&lease, &db, HF_LEASE_TAKE, 1450), 1400 + 1000);
 }
 
+/* HA-02: a row that its owner released may be taken at once, however late it was read. */
+static void a_late_answer_shows_a_release(void **state)
+{
+    struct database db = {.row = {.epoch = 7, .nonce = 1, .heartbeat = 100, .released = true}};
+    struct hf_lease lease;
+
+    (void)state;
+    hf_lease_init(&lease, &defaults, 5);
+    assert_int_equal(step(&lease, &db, 1000, 250), HF_LEASE_POLL);
+    assert_int_equal(step(&lease, &db, 1250, 0), HF_LEASE_TAKE);
+}
+
+/* HA-04: an owner whose renewal is not answered wakes when its lease runs out, to be silent. */
+static void wakes_at_the_end_of_the_lease(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    hf_lease_begin(&lease, HF_LEASE_RENEW, 1200);
+    assert_int_equal(hf_lease_deadline(&lease, 1201), hf_lease_valid_until(&lease));
+}
+
 /* HA-02g: two standbys take the same row: one gets it, the other begins to count anew. */
 static void one_of_two_takers(void **state)
 {
@@ -720,6 +744,8 @@ int main(void)
         cmocka_unit_test(takes_from_a_silent_owner),
         cmocka_unit_test(begins_the_count_anew),
         cmocka_unit_test(a_late_answer_begins_no_count),
+        cmocka_unit_test(a_late_answer_shows_a_release),
+        cmocka_unit_test(wakes_at_the_end_of_the_lease),
         cmocka_unit_test(leaving_it_polls),
         cmocka_unit_test(one_of_two_takers),
         cmocka_unit_test(a_take_in_doubt),

@@ -152,9 +152,9 @@ static void a_reclaim_as_recorded_writes_nothing(void **state)
     LOCK(w, .client = 1, .len = 10);
     LOCK(w, .client = 1, .off = 20, .len = 10);
     world_restart(w);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .len = 10, .reclaim = true).seq, 0);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .off = 20, .len = 10, .reclaim = true).seq,
-                     0);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .len = 10, .reclaim = true).ticket.seq, 0);
+    assert_int_equal(
+        ASK(w, hf_core_lock, .client = 1, .off = 20, .len = 10, .reclaim = true).ticket.seq, 0);
 }
 
 /* A reclaim may cover a part of a lock, or several; what is left is released at the end. */

@@ -112,7 +112,7 @@ static void free_all_in_slices(void **state)
     work = hf_core_work(w->core);
     answer = hf_core_free_all(w->core, w->now, &peer, 0, true);
     assert_true(hf_core_work(w->core) - work <= BOUND);
-    assert_int_not_equal(answer.decision, 0);
+    assert_int_not_equal(answer.ticket.decision, 0);
     left = n_locks(w);
     assert_true(left > 0 && left < ALL);
     assert_int_not_equal(hf_core_deadline(w->core), 0); /* one slice in each batch */
@@ -123,10 +123,10 @@ static void free_all_in_slices(void **state)
         assert_true(n_locks(w) < left || n_locks(w) <= 1);
         left = n_locks(w);
         if (left > 1)
-            assert_false(decided(w, answer.decision, &decision));
+            assert_false(decided(w, answer.ticket.decision, &decision));
     }
     assert_true(slices > 5);
-    assert_true(decided(w, answer.decision, &decision));
+    assert_true(decided(w, answer.ticket.decision, &decision));
     assert_false(decision.failed);
     assert_int_equal(n_locks(w), 1); /* the waiter's */
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).kind, HF_OUTCALL_GRANTED);
@@ -160,7 +160,7 @@ static void the_answer_waits_for_the_last_slice(void **state)
         assert_true(world_commit_one(w, 0) || n_locks(w) > 0);
         slice(w);
     }
-    assert_true(decided(w, answer.decision, &decision));
+    assert_true(decided(w, answer.ticket.decision, &decision));
     assert_true(decision.seq > hf_core_durable(w->core));
     world_commit(w);
     assert_true(decision.seq <= hf_core_durable(w->core));
@@ -224,14 +224,14 @@ static void a_part_is_unlocked_meanwhile(void **state)
 static void a_repeated_notice_joins(void **state)
 {
     struct world *w = *state;
-    uint64_t first = notify(w, 7).decision;
+    uint64_t first = notify(w, 7).ticket.decision;
 
     assert_int_not_equal(first, 0);
     assert_int_equal(LOCK(w, .svid = 77, .fh = "new", .state = 0), GRANTED);
-    assert_int_equal(notify(w, 7).decision, first);
+    assert_int_equal(notify(w, 7).ticket.decision, first);
     finish(w);
     assert_int_equal(n_locks(w), 1);
-    assert_int_equal(notify(w, 7).decision, 0);
+    assert_int_equal(notify(w, 7).ticket.decision, 0);
     assert_int_equal(n_locks(w), 1);
 }
 
@@ -263,7 +263,7 @@ static void the_server_crashes_between_slices(void **state)
     world_restart(w);
     assert_int_equal(n_locks(w), left);
     assert_true(world_status(w).grace_active);
-    assert_int_not_equal(notify(w, 7).decision, 0);
+    assert_int_not_equal(notify(w, 7).ticket.decision, 0);
     finish(w);
     assert_int_equal(n_locks(w), 0);
     assert_false(world_status(w).grace_active);
@@ -410,7 +410,7 @@ static void commits_fail_between(void **state)
 {
     struct world *w = *state;
     struct hf_decision decision = {0};
-    uint64_t id = notify(w, 7).decision;
+    uint64_t id = notify(w, 7).ticket.decision;
     uint64_t durable;
 
     slice(w);
@@ -434,7 +434,7 @@ static void a_decision_fails_with_its_batch(void **state)
 {
     struct world *w = *state;
     struct hf_decision decision = {0};
-    uint64_t id = free_all(w).decision;
+    uint64_t id = free_all(w).ticket.decision;
 
     while (n_locks(w) > 5)
         slice(w);
@@ -458,7 +458,7 @@ static void memory_runs_out_between(void **state)
 {
     struct world *w = *state;
     struct hf_decision decision = {0};
-    uint64_t id = notify(w, 7).decision;
+    uint64_t id = notify(w, 7).ticket.decision;
 
     for (int i = 0; i < 40; i++) {
         w->heap.after = i;

@@ -176,7 +176,7 @@ static void a_refused_wait_leaves_no_waiter_with_standbys(void **state)
     w->by_hand = true;
     answer = ASK(w, hf_core_lock, .block = true);
     assert_int_equal(answer.stat, BLOCKED);
-    assert_int_not_equal(answer.seq, 0);
+    assert_int_not_equal(answer.ticket.seq, 0);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).waiters, 0);
 }
@@ -198,11 +198,11 @@ static void refusals_wait_for_a_commit_with_standbys(void **state)
     w->by_hand = true;
     answer = ASK(w, hf_core_lock, .off = 50, .reclaim = true);
     assert_int_equal(answer.stat, HF_STAT_DENIED_GRACE_PERIOD);
-    assert_true(answer.seq > hf_core_durable(w->core));
+    assert_true(answer.ticket.seq > hf_core_durable(w->core));
     assert_true(world_commit_one(w, 0));
     answer = ASK(w, hf_core_lock, .len = 10);
     assert_int_equal(answer.stat, DENIED);
-    assert_true(answer.seq > hf_core_durable(w->core));
+    assert_true(answer.ticket.seq > hf_core_durable(w->core));
     assert_true(world_commit_one(w, 0));
 }
 

@@ -223,7 +223,7 @@ static void run_that_was_not_recorded_leaves_no_trace(void **state)
             end_run(w, KILLED);
             start_as(w, roles[i], HF_DURABILITY_FULL, 2);
             assert_int_equal(told(w), 0);
-            assert_int_not_equal(hf_core_sm_stat(w->core).seq, 0); /* not answered yet */
+            assert_int_not_equal(hf_core_sm_stat(w->core).ticket.seq, 0); /* not answered yet */
         }
         w->by_hand = false;
         world_step(w);

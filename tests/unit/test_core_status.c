@@ -21,7 +21,8 @@ static struct hf_sm_answer mon(struct world *w, const char *host)
 static uint64_t notify(struct world *w, int from, const char *name, int32_t state)
 {
     struct hf_addr addr = world_addr(from);
-    uint64_t seq = hf_core_sm_notify(w->core, w->now, &addr, hf_bytes_str(name), state, false).seq;
+    uint64_t seq =
+        hf_core_sm_notify(w->core, w->now, &addr, hf_bytes_str(name), state, false).ticket.seq;
 
     world_step(w);
     return seq;
@@ -37,7 +38,7 @@ static void registrations(void **state)
     struct hf_mon_args args = mon_of("SERVER9.example");
     struct hf_sm_answer a = mon(w, "server9.example");
 
-    assert_true(a.ok && a.seq != 0 && a.state == 1);
+    assert_true(a.ok && a.ticket.seq != 0 && a.state == 1);
     assert_true(mon(w, "server9.example").ok);
     assert_true(hf_core_sm_mon(w->core, w->now, &peer, &args).ok); /* case does not matter */
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
@@ -254,7 +255,8 @@ static void host_restarted(void **state)
     hf_core_host_restarted(w->core, w->now, hf_bytes_str("10.0.0.2"), 7);
     world_step(w);
     assert_int_equal(world_status(w).locks, 0);
-    assert_int_equal(hf_core_host_restarted(w->core, w->now, hf_bytes_str("10.0.0.2"), 0).seq, 0);
+    assert_int_equal(
+        hf_core_host_restarted(w->core, w->now, hf_bytes_str("10.0.0.2"), 0).ticket.seq, 0);
     hf_core_host_restarted(w->core, w->now, hf_bytes_str("nobody"), 7);
 }
 
@@ -963,6 +965,30 @@ static void operator_declares_dead(void **state)
     hf_core_verify_invariants(w->core);
 }
 
+/* ADM-12: after our restart, too, it is known since when a client was heard from: what it holds or
+ * waits for tells, so that a declaration which comes late takes nothing from its new life. */
+static void heard_from_before_a_restart(void **state)
+{
+    struct world *w = *state;
+    struct hf_view_client clients[2];
+    uint64_t cursor = 0;
+    int64_t locked_ms;
+
+    w->config.continues = true;
+    world_restart(w);
+    LOCK(w, .client = 1, .fh = "f");
+    LOCK(w, .client = 2, .fh = "g");
+    world_later(w, 60000);
+    locked_ms = w->now.wall_ms;
+    LOCK(w, .client = 1, .fh = "h");
+    LOCK(w, .client = 2, .fh = "h", .block = true);
+    world_later(w, 60000);
+    world_restart(w);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, clients, 2), 2);
+    assert_true(clients[0].last_seen_ms == locked_ms);
+    assert_true(clients[1].last_seen_ms == locked_ms);
+}
+
 /* TRK-01: one tracker for whatever protocol brings a client; what it knows outlives a restart. */
 static void tracker_of_both_protocols(void **state)
 {
@@ -1204,6 +1230,7 @@ int main(void)
         T(a_record_of_before_has_one_transport),
         T(operator_releases),
         T(operator_declares_dead),
+        T(heard_from_before_a_restart),
         T(tracker_of_both_protocols),
         T(pages),
         T(granted_waiters_are_listed),

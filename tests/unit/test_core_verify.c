@@ -53,6 +53,43 @@ static uint64_t locks(struct world *w)
     return world_status(w).locks;
 }
 
+/* CRS-02, SEC-04a: a forged notice between the first LOCK of a new life and the true notice does
+ * not make that LOCK one of a former life, however many are forged. */
+static void a_forged_notice_ages_no_lock(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .fh = "old", .state = 3);
+    LOCK(w, .client = 1, .fh = "new", .state = 5);
+    for (int32_t forged = 99; forged < 109; forged++) {
+        notify(w, forged);
+        monitor_names(w, question(w), 5);
+        decision(w);
+        world_later(w, 1000);
+    }
+    assert_int_equal(locks(w), 2);
+    LOCK(w, .client = 1, .fh = "newer", .state = 5);
+    notify(w, 5);
+    assert_int_equal(TEST(w, .client = 2, .fh = "old"), GRANTED);
+    assert_int_equal(TEST(w, .client = 2, .fh = "new"), DENIED);
+    assert_int_equal(TEST(w, .client = 2, .fh = "newer"), DENIED);
+}
+
+/* CRS-02: nor does it hide that a state number is the first that the client tells. */
+static void a_forged_notice_before_the_first_state(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .fh = "stateless");
+    notify(w, 99);
+    monitor_names(w, question(w), 5);
+    decision(w);
+    LOCK(w, .client = 1, .fh = "told", .state = 5);
+    world_later(w, 10000);
+    assert_int_equal(notify(w, 5).ticket.decision, 0); /* it tells nothing new */
+    assert_int_equal(locks(w), 2);
+}
+
 /* SEC-04a */
 static void the_monitor_decides(void **state)
 {
@@ -64,18 +101,18 @@ static void the_monitor_decides(void **state)
 
     LOCK(w, .client = 1, .state = 3);
     answer = notify(w, 5);
-    assert_true(answer.ok && answer.decision != 0);
+    assert_true(answer.ok && answer.ticket.decision != 0);
     assert_int_equal(locks(w), 1);
     assert_false(hf_core_next_decision(w->core, &none));
     call = world_call_of(w, HF_OUTCALL_STAT);
-    assert_int_equal(call.id, answer.decision);
+    assert_int_equal(call.id, answer.ticket.decision);
     assert_true(call.prog == 100024 && call.vers == 1 && call.proc == 1);
     assert_int_equal(call.timeout_ms, 2000);
     assert_true(call.n_to == 1 &&
                 hf_addr_same_host(&call.to[0], &(struct hf_addr){.family = HF_ADDR_IPV4,
                                                                  .bytes = {10, 0, 0, 1}}));
     monitor_names(w, call.id, 3);
-    assert_int_equal(decision(w).id, answer.decision);
+    assert_int_equal(decision(w).id, answer.ticket.decision);
     assert_int_equal(locks(w), 1);
     assert_int_equal(hf_core_counters(w->core)->notifies_in_refuted, 1);
     assert_int_equal(hf_core_counters(w->core)->notifies_in_accepted, 0);
@@ -86,9 +123,57 @@ static void the_monitor_decides(void **state)
     answer = notify(w, 5);
     monitor_names(w, question(w), 5);
     assert_int_equal(locks(w), 0);
-    assert_int_equal(decision(w).id, answer.decision);
+    assert_int_equal(decision(w).id, answer.ticket.decision);
     assert_int_equal(hf_core_counters(w->core)->notifies_in_accepted, 1);
-    assert_int_equal(notify(w, 5).decision, 0); /* a repeat is answered at once */
+    assert_int_equal(notify(w, 5).ticket.decision, 0); /* a repeat is answered at once */
+}
+
+static struct hf_sm_answer notify_of_address(struct world *w, int32_t state)
+{
+    struct hf_sm_answer answer =
+        hf_core_sm_notify(w->core, w->now, &w->at, hf_bytes_str("10.0.0.1"), state, false);
+
+    world_step(w);
+    return answer;
+}
+
+/* SEC-03: one packet makes us ask once, also about a host that is several clients; what these get
+ * after the notice came stays. */
+static void one_question_for_all_clients_of_a_host(void **state)
+{
+    struct world *w = *state;
+    uint64_t id;
+
+    w->at = world_addr(1);
+    LOCK(w, .client = 1, .fh = "a", .state = 3);
+    LOCK(w, .client = 2, .fh = "b", .state = 3);
+    assert_false(notify_of_address(w, 7).ok); /* two decisions, so it must be repeated */
+    id = question(w);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
+    LOCK(w, .client = 2, .fh = "c", .state = 3);
+    monitor_names(w, id, 3);
+    decision(w);
+    assert_int_equal(locks(w), 3);
+    assert_int_equal(hf_core_counters(w->core)->notifies_in_refuted, 2);
+
+    world_later(w, 10000);
+    assert_false(notify_of_address(w, 5).ok);
+    LOCK(w, .client = 2, .fh = "new");
+    assert_false(notify_of_address(w, 5).ok);
+    id = question(w);
+    monitor_names(w, id, 5);
+    decision(w);
+    assert_int_equal(locks(w), 1);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
+    assert_true(notify_of_address(w, 5).ok);
+    assert_int_equal(notify_of_address(w, 5).ticket.decision, 0);
+
+    LOCK(w, .client = 1, .fh = "a", .state = 5);
+    world_later(w, 10000);
+    assert_false(notify_of_address(w, 7).ok);
+    world_called(w, question(w), HF_OUTCALL_FAILED);
+    decision(w);
+    assert_int_equal(locks(w), 0);
 }
 
 /* SEC-04b: No answer, or one that names no state: a booting client may have no monitor yet. */
@@ -138,9 +223,9 @@ static void one_question_at_a_time(void **state)
     LOCK(w, .client = 1, .state = 3);
     forged = notify(w, 99);
     second = notify(w, 99);
-    assert_int_equal(second.decision, forged.decision);
+    assert_int_equal(second.ticket.decision, forged.ticket.decision);
     first = notify(w, 5);
-    assert_true(!first.ok && first.decision == 0);
+    assert_true(!first.ok && first.ticket.decision == 0);
     id = question(w);
     assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
     monitor_names(w, id, 5);
@@ -149,9 +234,9 @@ static void one_question_at_a_time(void **state)
     decision(w);
 
     forged = notify(w, 103);
-    assert_int_not_equal(forged.decision, 0);
+    assert_int_not_equal(forged.ticket.decision, 0);
     first = notify(w, 5);
-    assert_true(first.ok && first.decision == 0);
+    assert_true(first.ok && first.ticket.decision == 0);
     assert_int_equal(locks(w), 0);
     assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0); /* one question a second */
     world_later(w, 1000);
@@ -169,7 +254,7 @@ static void an_old_answer_is_not_used(void **state)
     monitor_names(w, question(w), 5);
     decision(w);
     world_later(w, 5000);
-    assert_int_not_equal(notify(w, 5).decision, 0);
+    assert_int_not_equal(notify(w, 5).ticket.decision, 0);
     assert_int_equal(locks(w), 1);
     monitor_names(w, question(w), 5);
     assert_int_equal(locks(w), 0);
@@ -232,7 +317,7 @@ static void free_all_is_verified(void **state)
 
     for (int32_t claimed = 0; claimed <= 5; claimed++) {
         LOCK(w, .client = 1, .state = 3);
-        assert_int_not_equal(free_all(w, claimed, false).decision, 0);
+        assert_int_not_equal(free_all(w, claimed, false).ticket.decision, 0);
         assert_int_equal(free_all(w, claimed + 1, false).stat, HF_STAT_DENIED_NOLOCKS);
         monitor_names(w, question(w), 3);
         decision(w);
@@ -246,7 +331,7 @@ static void free_all_is_verified(void **state)
     assert_int_equal(locks(w), 0);
 
     LOCK(w, .client = 1, .state = 3);
-    assert_int_equal(free_all(w, 3, true).decision, 0);
+    assert_int_equal(free_all(w, 3, true).ticket.decision, 0);
     assert_int_equal(locks(w), 0);
 }
 
@@ -257,13 +342,13 @@ static void a_notice_joins_free_all(void **state)
     uint64_t first;
 
     LOCK(w, .client = 1, .state = 3);
-    first = free_all(w, 5, false).decision;
-    assert_int_equal(notify(w, 5).decision, first);
-    assert_int_equal(free_all(w, 5, false).decision, first);
+    first = free_all(w, 5, false).ticket.decision;
+    assert_int_equal(notify(w, 5).ticket.decision, first);
+    assert_int_equal(free_all(w, 5, false).ticket.decision, first);
     monitor_names(w, question(w), 5);
     decision(w);
     assert_int_equal(locks(w), 0);
-    assert_int_equal(notify(w, 5).decision, 0);
+    assert_int_equal(notify(w, 5).ticket.decision, 0);
     assert_int_equal(hf_core_counters(w->core)->notifies_in_repeated, 1);
 }
 
@@ -275,9 +360,9 @@ static void the_local_monitor_is_verified(void **state)
 
     LOCK(w, .client = 1, .state = 3);
     answer = hf_core_host_restarted(w->core, w->now, hf_bytes_str("client1"), 5);
-    assert_true(answer.ok && answer.decision == 0);
+    assert_true(answer.ok && answer.ticket.decision == 0);
     answer = hf_core_host_restarted(w->core, w->now, hf_bytes_str("CLIENT1.example"), 5);
-    assert_int_not_equal(answer.decision, 0);
+    assert_int_not_equal(answer.ticket.decision, 0);
     monitor_names(w, question(w), 3);
     decision(w);
     assert_int_equal(locks(w), 1);
@@ -299,7 +384,7 @@ static void what_is_not_verified(void **state)
     LOCK(w, .client = 1, .state = 3);
     answer = hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1"), 5, true);
     world_step(w);
-    assert_int_equal(answer.decision, 0);
+    assert_int_equal(answer.ticket.decision, 0);
     assert_int_equal(locks(w), 0);
 
     assert_true(hf_core_sm_mon(w->core, w->now, &local, &args).ok);
@@ -307,7 +392,7 @@ static void what_is_not_verified(void **state)
     from = world_addr(7);
     answer = hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("peer"), 5, false);
     world_step(w);
-    assert_int_equal(answer.decision, 0);
+    assert_int_equal(answer.ticket.decision, 0);
     assert_int_not_equal(world_call_of(w, HF_OUTCALL_STATUS).id, 0);
 }
 
@@ -378,7 +463,10 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_verifying, close_world)
     const struct CMUnitTest tests[] = {
+        T(a_forged_notice_ages_no_lock),
+        T(a_forged_notice_before_the_first_state),
         T(the_monitor_decides),
+        T(one_question_for_all_clients_of_a_host),
         T(a_silent_monitor_lets_the_notice_count),
         T(our_own_lack_decides_nothing),
         T(one_question_at_a_time),

@@ -181,6 +181,11 @@ static void test_a_search_finds_by_client_file_and_time(void **state)
     struct hf_history_entry b = held(now_ms - 7000, now_ms - 1000, "b", 2);
     struct hf_history_entry start = {
         .kind = HF_HISTORY_NOTE, .to_ms = now_ms - 500, .from_ms = now_ms - 500, .why = "start"};
+    struct hf_history_entry released = {.kind = HF_HISTORY_NOTE,
+                                        .to_ms = now_ms - 400,
+                                        .from_ms = now_ms - 400,
+                                        .fh = hf_bytes("\x7f", 1),
+                                        .why = "released"};
     struct hf_history_search found;
 
     (void)state;
@@ -208,8 +213,10 @@ static void test_a_search_finds_by_client_file_and_time(void **state)
     assert_false(found.found.more);
     hf_history_search_free(&found);
 
+    put(history, &released);
     found = find(history, (struct hf_history_query){.file = "0102ac"});
-    assert_int_equal(found.found.n_rows, 1); /* the restart alone */
+    assert_int_equal(found.found.n_rows, 1); /* the restart alone, no note about another file */
+    assert_string_equal(found.found.rows[0].why, "start");
     hf_history_search_free(&found);
     close_history(history);
 }

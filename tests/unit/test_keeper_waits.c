@@ -11,7 +11,7 @@
 #include "keeper/kernel_locks.h"
 #include "keeper/waits.h"
 
-enum { FILES = 40, CROWD = 1000, THREADS = 2, HOUR_MS = 3600 * 1000 };
+enum { FILES = 40, CROWD = 1000, THREADS = 2, HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 
 struct place {
     struct hf_keeper_files files;
@@ -119,35 +119,72 @@ static void a_crowd_is_never_tried_again(void **state)
     run_until_made(place, CROWD);
 }
 
-/* More files than threads: the others are tried again after pauses that grow to a second, and no
- * turn of the loop is made between them. */
-static void files_without_a_thread_are_tried_after_pauses(void **state)
+/* Begins so many waits, evenly for all files. */
+static void begin_waits(struct place *place, unsigned n)
 {
-    struct place *place = *state;
+    for (unsigned i = 0; i < n; i++) {
+        struct hf_keeper_op op = wait_op(i + 1, i % FILES);
+        assert_int_equal(hf_waits_add(&place->waits, 0, &op), HF_KEEPER_OK);
+    }
+}
+
+/* Lets a minute pass; returns how many turns the loop made in it, and the longest pause between
+ * two, once pauses have grown. */
+static unsigned turns_of_a_minute(struct place *place, unsigned *longest_ms)
+{
     int64_t now = 0;
     unsigned turns = 0;
 
-    for (unsigned i = 0; i < FILES; i++) {
-        struct hf_keeper_op op = wait_op(i + 1, i);
-        assert_int_equal(hf_waits_add(&place->waits, 0, &op), HF_KEEPER_OK);
-    }
-    while (now < HOUR_MS) {
+    *longest_ms = 0;
+    while (now < MINUTE_MS) {
         int pause = hf_waits_step(&place->waits, now);
 
         assert_true(pause >= 0);
+        if ((unsigned)pause > *longest_ms)
+            *longest_ms = (unsigned)pause;
         now += pause > 0 ? pause : 1;
         turns++;
     }
     assert_int_equal(place->waits.n_busy, THREADS);
-    /* All became due at one moment, and stay so: one turn a second for all of them. */
-    assert_between(turns, HOUR_MS / HF_WAIT_PAUSE_MAX_MS, 2 * HOUR_MS / HF_WAIT_PAUSE_MAX_MS);
+    return turns;
+}
+
+/* More files than threads: the others are tried again after pauses, and no turn of the loop is made
+ * between them. While they are few, none waits longer than 50 ms for a release. */
+static void few_waits_without_a_thread_are_tried_within_50_ms(void **state)
+{
+    struct place *place = *state;
+    unsigned turns, longest_ms;
+
+    begin_waits(place, FILES);
+    turns = turns_of_a_minute(place, &longest_ms);
+    assert_between(longest_ms, HF_WAIT_PAUSE_LONG_MS, 40);
+    /* All became due at one moment, and stay so: one turn for all of them. */
+    assert_between(turns, MINUTE_MS / 40, MINUTE_MS / HF_WAIT_PAUSE_LONG_MS + 10);
+}
+
+/* Many waits without a thread: the pauses grow with their number, so that tries stay rare. */
+static void many_waits_without_a_thread_cost_little(void **state)
+{
+    struct place *place = *state;
+    unsigned tried = CROWD - CROWD / FILES * THREADS; /* behind a thread's wait none is tried */
+    unsigned turns, longest_ms;
+
+    begin_waits(place, CROWD);
+    turns = turns_of_a_minute(place, &longest_ms);
+    assert_int_equal(place->waits.n_tried, tried);
+    assert_between(longest_ms, tried / HF_WAIT_TRIES_PER_MS,
+                   tried / HF_WAIT_TRIES_PER_MS + HF_WAIT_GRID_MS);
+    assert_true((uint64_t)turns * tried <= (uint64_t)MINUTE_MS * HF_WAIT_TRIES_PER_MS * 11 / 10);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_crowd_is_never_tried_again, open_place, close_place),
-        cmocka_unit_test_setup_teardown(files_without_a_thread_are_tried_after_pauses, open_place,
+        cmocka_unit_test_setup_teardown(few_waits_without_a_thread_are_tried_within_50_ms,
+                                        open_place, close_place),
+        cmocka_unit_test_setup_teardown(many_waits_without_a_thread_cost_little, open_place,
                                         close_place),
     };
 

@@ -280,9 +280,9 @@ static void fits_its_own_file_system(void **state)
 
 static void reads_lines(void **state)
 {
-    static const char *const BAD[] = {"",           "path",      "path 1",          "path x 0a",
-                                      "path 1 0",   "path 1 zz", "path 1 0a ",      "handle 1 0a",
-                                      " path 1 0a", "path  0a",  "holdfast-names 2"};
+    static const char *const BAD[] = {
+        "",          "path",       "path 1",      "path 1 ",    "path x 0a", "path 1 0",
+        "path 1 zz", "path 1 0a ", "handle 1 0a", " path 1 0a", "path  0a",  "holdfast-names 2"};
     struct hf_namesd_request request;
     char line[400];
 

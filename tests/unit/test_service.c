@@ -83,7 +83,7 @@ static void waits_for_its_batch(void **state)
     uint64_t seq;
 
     open_scene(state, &scene);
-    seq = lock(&scene, "f").seq;
+    seq = lock(&scene, "f").ticket.seq;
     assert_false(
         hf_service_when(&scene.service, (struct hf_ticket){.seq = seq}, &answer.waiter, on_done));
     assert_int_equal(answer.calls, 0);
@@ -105,10 +105,10 @@ static void batches_complete_in_order(void **state)
     uint64_t seq;
 
     open_scene(state, &scene);
-    seq = lock(&scene, "f").seq;
+    seq = lock(&scene, "f").ticket.seq;
     batch = hf_core_take_batch(scene.service.core);
     (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = seq}, &first.waiter, on_done);
-    (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = lock(&scene, "g").seq},
+    (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = lock(&scene, "g").ticket.seq},
                           &second.waiter, on_done);
     (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = seq}, &third.waiter,
                           on_done); /* queued behind */
@@ -131,7 +131,7 @@ static void waits_for_its_batch_and_its_decision(void **state)
         uint64_t seq;
 
         open_scene(state, &scene);
-        seq = lock(&scene, fails ? "f" : "g").seq;
+        seq = lock(&scene, fails ? "f" : "g").ticket.seq;
         assert_false(hf_service_when(&scene.service, (struct hf_ticket){.seq = seq, .decision = 5},
                                      &answer.waiter, on_done));
         if (fails) {
@@ -161,10 +161,10 @@ static void all_fail_with_a_batch(void **state)
 
     open_scene(state, &scene);
     durable = scene.service.durable;
-    seq = lock(&scene, "f").seq;
+    seq = lock(&scene, "f").ticket.seq;
     batch = hf_core_take_batch(scene.service.core);
     (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = seq}, &first.waiter, on_done);
-    (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = lock(&scene, "g").seq},
+    (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = lock(&scene, "g").ticket.seq},
                           &second.waiter, on_done);
     hf_service_batch_done(&scene.service, batch->seq, HF_ENOSPC);
     assert_true(first.calls == 1 && !first.durable && second.calls == 1 && !second.durable);
@@ -193,11 +193,41 @@ static void tickets_wait_for_their_decision(void **state)
     assert_true(mine.calls == 1 && mine.durable && another.calls == 0 && forgotten.calls == 0);
     assert_true(mine.waiter.ticket.decision != 0); /* it did wait */
     scene.service.n_undecided = HF_UNDECIDED_MAX;
-    assert_false(hf_service_may_wait(&scene.service, one));
-    assert_true(hf_service_may_wait(&scene.service, (struct hf_ticket){.seq = 9}));
+    assert_false(hf_service_may_wait(&scene.service, one, 0));
+    assert_true(hf_service_may_wait(&scene.service, (struct hf_ticket){.seq = 9}, 0));
     scene.service.n_undecided = 1;
     hf_service_fail_waiters(&scene.service);
     assert_true(another.calls == 1 && !another.durable && scene.service.n_undecided == 0);
+}
+
+/* SEC-02: one account may have an eighth of the answers that wait for other hosts. Those of others
+ * may wait still, and an answer that has waited gives its place back. */
+static void one_account_does_not_fill_what_may_wait(void **state)
+{
+    const struct hf_addr addrs[] = {world_addr(1), world_addr(2)};
+    struct answer *answers = test_malloc(HF_UNDECIDED_MAX * sizeof(answers[0]));
+    struct scene scene;
+    uint32_t places[2];
+    unsigned n = 0;
+
+    memset(answers, 0, HF_UNDECIDED_MAX * sizeof(answers[0]));
+    open_scene(state, &scene);
+    for (int i = 0; i < 2; i++)
+        places[i] = hf_service_place_of(&scene.service, &addrs[i]);
+    assert_int_not_equal(places[0], places[1]);
+    while (hf_service_may_wait(&scene.service, (struct hf_ticket){.decision = 9}, places[0])) {
+        answers[n].waiter.place = places[0];
+        assert_false(hf_service_when(&scene.service, (struct hf_ticket){.decision = 9},
+                                     &answers[n++].waiter, on_done));
+        assert_true(n < HF_UNDECIDED_MAX);
+    }
+    assert_int_equal(n, HF_UNDECIDED_MAX / 8);
+    assert_true(hf_service_may_wait(&scene.service, (struct hf_ticket){.seq = 1}, places[0]));
+    assert_true(hf_service_may_wait(&scene.service, (struct hf_ticket){.decision = 9}, places[1]));
+    hf_service_let_go(&scene.service, 9);
+    assert_int_equal(answers[n - 1].calls, 1);
+    assert_true(hf_service_may_wait(&scene.service, (struct hf_ticket){.decision = 9}, places[0]));
+    test_free(answers);
 }
 
 /* Given a loop, the time is that of its last turn until the loop has slept. */
@@ -260,6 +290,8 @@ int main(void)
                                         close_world),
         cmocka_unit_test_setup_teardown(all_fail_with_a_batch, open_world, close_world),
         cmocka_unit_test_setup_teardown(tickets_wait_for_their_decision, open_world, close_world),
+        cmocka_unit_test_setup_teardown(one_account_does_not_fill_what_may_wait, open_world,
+                                        close_world),
         cmocka_unit_test_setup_teardown(time_is_set_once_a_turn, open_world, close_world),
         cmocka_unit_test_setup_teardown(pools_reuse_objects, open_world, close_world),
     };

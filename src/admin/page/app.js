@@ -8,7 +8,7 @@ import {Series} from "./charts.js";
 import {CLIENT_CHOICES, CLIENT_COLUMNS, clientRows} from "./clients.js";
 import {confirmChange} from "./confirm.js";
 import {byId, chip, h} from "./dom.js";
-import {consequence, openDrawer, refreshDrawer} from "./drawer.js";
+import {consequence, openDrawer, refreshDrawer, wantsWaits} from "./drawer.js";
 import {LOCK_CHOICES, LOCK_COLUMNS, lockRows} from "./locks.js";
 import {fileKey} from "./queues.js";
 import {historyRefused, showCluster, showHistory, showLosses} from "./records.js";
@@ -261,7 +261,7 @@ async function refresh() {
   const serves = !standsBy(status), waits = serves && status.counts.waiters > 0, name = tabs.current();
   const [view, waiters, waited] = await Promise.all([
     VIEWS[name].ask?.() ?? null, waits ? ask("GET", `waiters?limit=${WAITS_MAX}`) : {waiters: []},
-    waits && name === "waits" ? ask("GET", `locks?limit=${WAITS_MAX}&waited=true`) : {locks: []}]);
+    !waits ? {locks: []} : name === "waits" || wantsWaits() ? ask("GET", `locks?limit=${WAITS_MAX}&waited=true`) : null]);
   if (name !== tabs.current()) { again = true; return; }
   seen = {name, status, view, waiters, waited};
   if (serves) {
@@ -273,7 +273,7 @@ async function refresh() {
     showStandbyVerdict(status);
   }
   if (!draw()) again = true;
-  await refreshDrawer();
+  await refreshDrawer({waiters, waited});
 }
 
 // ---- gone and back ----

@@ -78,14 +78,18 @@ function closeDrawer() {
   opener?.focus?.();
 }
 
+// True if the drawer shows a queue: then the page asks for the lists of waits, once for both.
+export const wantsWaits = () => opened?.isLock ?? false;
+
 // A lock has an owner, a client has not. The drawer shows what the lists say now; a lock that is gone says so.
-async function draw() {
+// lists: what the refresh of the page has read; without them (the drawer was just opened) draw() asks for them.
+async function draw(lists = {}) {
   const {id, isLock, row} = opened;
   const client = await ask("GET", `clients/${isLock ? row.client.id : id}`).catch(error => { if (error.status === 404) return null; throw error; });
   let body = [h("p", {}, isLock ? "This lock is not held any more." : "This client is not known any more.")];
   if (isLock) {
     const [held, waited, waiters] = await Promise.all([
-      ask("GET", `locks?search=${id}`), ask("GET", "locks?limit=500&waited=true"), ask("GET", "waiters?limit=500")]);
+      ask("GET", `locks?search=${id}`), lists.waited ?? ask("GET", "locks?limit=500&waited=true"), lists.waiters ?? ask("GET", "waiters?limit=500")]);
     const lock = held.locks.find(one => one.id === id);
     const of = rows => rows.filter(one => fileKey(one) === fileKey(row));
     if (lock) body = lockBody(lock, client, of(waited.locks), of(waiters.waiters));
@@ -100,7 +104,7 @@ async function draw() {
   byId("drawer-body").replaceChildren(...body, h("div", {id: "drawer-told", role: "status"}));
 }
 
-export const refreshDrawer = () => opened ? draw() : null;
+export const refreshDrawer = lists => opened ? draw(lists) : null;
 
 // row: a lock, a waiter (its client is shown) or a client.
 export function openDrawer(row, actions) {

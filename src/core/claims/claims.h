@@ -53,7 +53,7 @@ struct hf_asks {
     uint32_t n, room;
 };
 
-enum { HF_DEPARTURES = 256 };
+enum { HF_DEPARTURES = 256, HF_SPARE_ASKS = 256 };
 
 /* A stretch of bytes; none if `any` is false. It grows to hold what is added. */
 struct hf_stretch {
@@ -85,7 +85,7 @@ struct hf_claim_file {
     uint64_t told;
     uint64_t release_seq;
     uint64_t dirty_seq;      /* the batch of the last release */
-    struct hf_stretch dirty; /* bytes to be compared with what they ought to be */
+    struct hf_stretch dirty; /* the bytes whose claims are to be compared with our locks */
     /* Bytes that are missing, because the keeper was not ready: they are compared at the retry. */
     struct hf_stretch later;
     /* A stretch with bytes that the kernel holds and no client asked for (COH-14). */
@@ -118,6 +118,9 @@ struct hf_claims {
     struct hf_map files; /* the files by the address of their hf_file */
     struct hf_map by_wait;
     struct hf_slab file_slab, wait_slab;
+    /* Memory for the first asks of files, so that a request seldom allocates. */
+    struct hf_claim_ask *spare[HF_SPARE_ASKS];
+    uint32_t n_spare;
     struct hf_list due, in_flight, decided, unreleased;
     struct hf_list waits, cancels;
     struct hf_list later, waits_later; /* files and waits that are due again at the next retry */
@@ -128,7 +131,8 @@ struct hf_claims {
     /* When the request that is being served came (hf_core_asked()); 0: there is none. */
     uint64_t asking;
     uint64_t n_ranges; /* how many ranges all files have */
-    /* How many files are unmirrored, coarse, correcting. */
+    /* How many files have bytes that the kernel cannot hold, have a coarse stretch, or are being
+     * brought to a new keeper. */
     uint64_t n_unmirrored, n_coarse, n_correcting;
 };
 

@@ -46,6 +46,13 @@ struct hf_claim_file *hf_claim_file_get(struct hf_core *core, struct hf_file *fi
     return cf;
 }
 
+static void forget_asks(struct hf_core *core, struct hf_claim_file *cf)
+{
+    hf_asks_rest(core, &cf->next);
+    hf_asks_rest(core, &cf->asks);
+    hf_asks_rest(core, &cf->answers);
+}
+
 static void del(struct hf_core *core, struct hf_claim_file *cf)
 {
     hf_list_remove(&cf->due);
@@ -54,9 +61,7 @@ static void del(struct hf_core *core, struct hf_claim_file *cf)
     hf_list_remove(&cf->unreleased);
     hf_list_remove(&cf->later_link);
     hf_map_remove(&core->claims->files, &cf->node);
-    hf_free(core->alloc, cf->next.at);
-    hf_free(core->alloc, cf->asks.at);
-    hf_free(core->alloc, cf->answers.at);
+    forget_asks(core, cf);
     hf_sum_free(&cf->held, core->alloc);
     hf_sum_free(&cf->unmirrored, core->alloc);
     hf_file_unref(core, cf->file);
@@ -74,10 +79,13 @@ void hf_claim_file_settle(struct hf_core *core, struct hf_claim_file *cf)
 
     if (!has_locks)
         (void)hf_claim_file_unmirrored(core, cf, 0, UINT64_MAX, HF_CLAIM_NONE);
-    if (has_locks || cf->held.n > 0 || cf->dirty.any || cf->round != 0 || cf->next.n > 0 ||
-        cf->asks.n > 0 || cf->answers.n > 0 || !hf_list_empty(&cf->waits) ||
-        hf_list_linked(&cf->decided))
+    if (cf->round != 0 || cf->next.n > 0 || cf->asks.n > 0 || cf->answers.n > 0)
         return;
+    if (has_locks || cf->held.n > 0 || cf->dirty.any || !hf_list_empty(&cf->waits) ||
+        hf_list_linked(&cf->decided)) {
+        forget_asks(core, cf); /* most files with locks have nothing to ask for a long time */
+        return;
+    }
     hf_claim_file_correcting(core, cf, false);
     del(core, cf);
 }
@@ -389,6 +397,8 @@ void hf_claims_free(struct hf_core *core)
 {
     if (core->claims->files.now.buckets)
         hf_map_each(&core->claims->files, del_one, core);
+    while (core->claims->n_spare > 0)
+        hf_free(core->alloc, core->claims->spare[--core->claims->n_spare]);
     hf_map_free(&core->claims->files);
     hf_map_free(&core->claims->by_wait);
     hf_slab_free(&core->claims->file_slab);

@@ -55,6 +55,9 @@ void hf_claim_file_released(struct hf_claim_file *cf);
 /* Returns 0 or HF_ENOMEM. */
 int hf_asks_add(struct hf_core *core, struct hf_asks *asks, const struct hf_claim_ask *ask);
 
+/* Lets go of the memory of asks that are over. */
+void hf_asks_rest(struct hf_core *core, struct hf_asks *asks);
+
 void hf_claim_waits_flush(struct hf_core *core, hf_claim_sink sink, void *ctx);
 int hf_claim_wait_result(struct hf_core *core, struct hf_now now,
                          const struct hf_claim_result *result);

@@ -11,6 +11,17 @@ enum {
     NEXT_MAX = 512, /* how many asks of requests and waiters one round of a file takes */
 };
 
+void hf_asks_rest(struct hf_core *core, struct hf_asks *asks)
+{
+    struct hf_claims *claims = core->claims;
+
+    if (asks->room == ROOM_FIRST && claims->n_spare < HF_SPARE_ASKS)
+        claims->spare[claims->n_spare++] = asks->at;
+    else
+        hf_free(core->alloc, asks->at);
+    *asks = (struct hf_asks){0};
+}
+
 static int reserve(struct hf_core *core, struct hf_asks *asks, uint32_t more)
 {
     uint32_t room = asks->room ? asks->room : ROOM_FIRST;
@@ -18,6 +29,11 @@ static int reserve(struct hf_core *core, struct hf_asks *asks, uint32_t more)
 
     while (room < asks->n + more)
         room *= 2;
+    if (asks->room == 0 && room == ROOM_FIRST && core->claims->n_spare > 0) {
+        asks->at = core->claims->spare[--core->claims->n_spare];
+        asks->room = room;
+        return 0;
+    }
     if (room == asks->room)
         return 0;
     at = hf_realloc(core->alloc, asks->at, room * sizeof(asks->at[0]));

@@ -28,8 +28,8 @@ enum hf_claim_mode hf_sum_at(const struct hf_sum *sum, uint64_t byte, uint64_t *
 bool hf_sum_covers(const struct hf_sum *sum, uint64_t first, uint64_t last,
                    enum hf_claim_mode mode);
 
-/* Returns how many ranges there will be, at most, after hf_sum_set() of a part of one range to a
- * weaker mode. */
+/* Returns how many ranges the sum will have, at most, when hf_sum_set() has given a part of one of
+ * its ranges a weaker mode. */
 uint32_t hf_sum_n_lowered(const struct hf_sum *sum, uint64_t first, uint64_t last,
                           enum hf_claim_mode mode);
 

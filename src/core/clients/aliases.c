@@ -34,12 +34,39 @@ struct hf_alias *hf_alias_find_next(struct hf_alias *alias)
 {
     struct hf_alias *next = hf_list_entry(alias->same.next, struct hf_alias, same);
 
-    return next->in_map ? NULL : next; /* this is the first again, so that was the whole ring */
+    return next->in_map ? NULL : next; /* only the first alias is in the map: the ring ends */
+}
+
+/* Links the alias into the ring of its address. */
+static void join_ring(struct hf_core *core, struct hf_alias *alias)
+{
+    struct hf_alias *first = hf_alias_find(core, &alias->addr);
+
+    alias->in_map = !first;
+    hf_list_init(&alias->same);
+    if (first)
+        hf_list_add_tail(&first->same, &alias->same);
+    else
+        hf_map_insert(&core->clients->aliases, &alias->node,
+                      hf_client_hash_addr(core, &alias->addr));
+}
+
+static void leave_ring(struct hf_core *core, struct hf_alias *alias)
+{
+    if (alias->in_map) {
+        struct hf_alias *heir = hf_list_first(&alias->same, struct hf_alias, same);
+        hf_map_remove(&core->clients->aliases, &alias->node);
+        if (heir) {
+            heir->in_map = true;
+            hf_map_insert(&core->clients->aliases, &heir->node,
+                          hf_client_hash_addr(core, &heir->addr));
+        }
+    }
+    hf_list_remove(&alias->same);
 }
 
 int hf_client_add_alias(struct hf_core *core, struct hf_client *client, const struct hf_addr *addr)
 {
-    struct hf_alias *first = hf_alias_find(core, addr);
     struct hf_alias *alias = hf_slab_take(&core->clients->alias_slab);
 
     if (!alias)
@@ -48,14 +75,7 @@ int hf_client_add_alias(struct hf_core *core, struct hf_client *client, const st
     alias->next = client->aliases;
     client->aliases = alias;
     client->n_addrs++;
-    if (first) {
-        hf_list_add_tail(&first->same, &alias->same);
-    } else {
-        hf_list_init(&alias->same);
-        alias->in_map = true;
-        hf_map_insert(&core->clients->aliases, &alias->node,
-                      hf_client_hash_addr(core, &alias->addr));
-    }
+    join_ring(core, alias);
     return 0;
 }
 
@@ -68,15 +88,13 @@ void hf_client_drop_alias(struct hf_core *core, struct hf_alias *alias)
         link = &(*link)->next;
     *link = alias->next;
     client->n_addrs--;
-    if (alias->in_map) {
-        struct hf_alias *heir = hf_list_first(&alias->same, struct hf_alias, same);
-        hf_map_remove(&core->clients->aliases, &alias->node);
-        if (heir) {
-            heir->in_map = true;
-            hf_map_insert(&core->clients->aliases, &heir->node,
-                          hf_client_hash_addr(core, &heir->addr));
-        }
-    }
-    hf_list_remove(&alias->same);
+    leave_ring(core, alias);
     hf_slab_give(&core->clients->alias_slab, alias);
+}
+
+void hf_alias_set_addr(struct hf_core *core, struct hf_alias *alias, const struct hf_addr *addr)
+{
+    leave_ring(core, alias);
+    alias->addr = hf_addr_host(addr);
+    join_ring(core, alias);
 }

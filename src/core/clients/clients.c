@@ -22,7 +22,12 @@ int hf_clients_init(struct hf_core *core, size_t recovery_size)
         hf_map_init(&clients->aliases, core->alloc) < 0 ||
         hf_map_init(&clients->hosts, core->alloc) < 0)
         return HF_ENOMEM;
-    return 0;
+    if (core->config.n_vouches == 0)
+        return 0;
+    clients->vouched = hf_malloc(core->alloc, core->config.n_vouches * sizeof(clients->vouched[0]));
+    for (unsigned i = 0; clients->vouched && i < core->config.n_vouches; i++)
+        hf_list_init(&clients->vouched[i]);
+    return clients->vouched ? 0 : HF_ENOMEM;
 }
 
 void hf_clients_free(struct hf_core *core)
@@ -36,6 +41,7 @@ void hf_clients_free(struct hf_core *core)
     hf_slab_free(&clients->slab);
     hf_slab_free(&clients->alias_slab);
     hf_slab_free(&clients->host_slab);
+    hf_free(core->alloc, clients->vouched);
 }
 
 /* What distinguishes one client from all others. Ports do not count. Each look-up makes one, so it
@@ -52,19 +58,18 @@ struct identity {
     uint32_t prog, vers, proc;
 };
 
-static struct identity identity_of(const struct hf_record_client *r)
+static struct identity identity_of_client(const struct hf_client *client)
 {
-    bool nlm = r->protocol == HF_PROTOCOL_NLM;
-
-    return (struct identity){.protocol = r->protocol,
-                             .name = r->name,
-                             .host = nlm ? &r->addrs[0] : &r->callback_host,
-                             .local = &r->local,
-                             .transport = r->transport,
-                             .my_name = r->my_name,
-                             .prog = r->prog,
-                             .vers = r->vers,
-                             .proc = r->proc};
+    return (struct identity){.protocol = client->protocol,
+                             .name = client->name,
+                             .host = client->protocol == HF_PROTOCOL_NLM ? &client->addr
+                                                                         : &client->callback_host,
+                             .local = &client->m.local,
+                             .transport = client->m.transport,
+                             .my_name = client->my_name,
+                             .prog = client->prog,
+                             .vers = client->vers,
+                             .proc = client->proc};
 }
 
 static uint64_t hash_identity(const struct hf_core *core, const struct identity *id)
@@ -221,6 +226,19 @@ static void count(struct hf_core *core, struct hf_client *client, int by)
     client->host->n_clients += (uint32_t)by;
 }
 
+void hf_client_place(struct hf_core *core, struct hf_client *client)
+{
+    struct identity identity = identity_of_client(client);
+
+    hf_map_insert(&core->clients->by_identity, &client->by_identity,
+                  hash_identity(core, &identity));
+}
+
+void hf_client_displace(struct hf_core *core, struct hf_client *client)
+{
+    hf_map_remove(&core->clients->by_identity, &client->by_identity);
+}
+
 static void free_parts(struct hf_core *core, struct hf_client *client)
 {
     while (client->aliases)
@@ -236,7 +254,7 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
                                 const struct hf_addr *account)
 {
     struct hf_client *client = hf_slab_take(&core->clients->slab);
-    struct identity identity = identity_of(r);
+    const struct hf_addr *from;
 
     if (!client)
         return NULL;
@@ -247,6 +265,7 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
     hf_list_init(&client->shares);
     hf_reflist_init(&client->losing.owners);
     hf_list_init(&client->in_host);
+    hf_list_init(&client->vouched);
     client->linger.fire = hf_client_linger_over;
     hf_outcall_init(&client->notice);
     hf_outcall_init(&client->status_call);
@@ -254,15 +273,16 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
     set_fields(client, r);
     client->monitors_us =
         r->protocol == HF_PROTOCOL_NSM && hf_name_is_ours(core, r->name, &r->local);
-    client->host = hf_host_get(core, account ? account : identity.host);
+    from = client->protocol == HF_PROTOCOL_NLM ? &client->addr : &client->callback_host;
+    client->host = hf_host_get(core, account ? account : from);
     if (!client->host || set_names(core, client, r) < 0)
         goto fail;
     for (unsigned i = 0; i < r->n_addrs; i++) {
         if (hf_client_add_alias(core, client, &r->addrs[i]) < 0)
             goto fail;
     }
-    hf_map_insert(&core->clients->by_identity, &client->by_identity,
-                  hash_identity(core, &identity));
+    hf_client_place(core, client);
+    hf_client_join_vouched(core, client);
     hf_map_insert(&core->clients->by_id, &client->by_id, id_hash(core, client->id));
     hf_list_add_tail(&core->clients->all, &client->all);
     if (client->protocol == HF_PROTOCOL_NSM)
@@ -284,7 +304,8 @@ void hf_client_del(struct hf_core *core, struct hf_client *client)
     hf_list_remove(&client->all);
     if (core->clients->last == client)
         core->clients->last = NULL;
-    hf_map_remove(&core->clients->by_identity, &client->by_identity);
+    hf_client_displace(core, client);
+    hf_list_remove(&client->vouched);
     hf_map_remove(&core->clients->by_id, &client->by_id);
     count(core, client, -1);
     /* This happens only when the core itself is being deleted. */
@@ -300,6 +321,19 @@ void hf_client_unref(struct hf_core *core, struct hf_client *client)
         return;
     HF_ASSERT(!client->registered && client->n_locks == 0 && client->n_shares == 0);
     hf_client_del(core, client);
+}
+
+/* Moves this address to the front of the record: an NLM client is found by the first. */
+static void lead(struct hf_record_client *out, const struct hf_addr *addr)
+{
+    unsigned i = 0;
+
+    while (i < out->n_addrs && !hf_addr_same_host(&out->addrs[i], addr))
+        i++;
+    if (out->protocol != HF_PROTOCOL_NLM || i == out->n_addrs)
+        return;
+    memmove(&out->addrs[1], &out->addrs[0], i * sizeof(out->addrs[0]));
+    out->addrs[0] = *addr;
 }
 
 void hf_client_record(const struct hf_client *client, struct hf_record_client *out)
@@ -328,6 +362,7 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
     /* The list begins with the newest, the record with the oldest. */
     for (const struct hf_alias *a = client->aliases; a; a = a->next)
         out->addrs[--n] = a->addr;
+    lead(out, &client->addr);
 }
 
 int hf_client_limit_nsm(struct hf_core *core, const struct hf_client *client)

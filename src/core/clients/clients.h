@@ -9,6 +9,9 @@
  * identity of an SM_MON registration is the host it is about and the program that wants to know:
  * name, program, version, procedure, and the address the registration came from.
  *
+ * The address of a client for which the operator vouches (config.vouches) may change: the client
+ * moves, with all that it has, and is found by its new address from then on (moves.c).
+ *
  * A client object lives as long as something refers to it (refs): its registration, its owners and
  * shares, an undo entry, a request at work. Its record is durable only while it is registered. A
  * client is registered in the same batch as its first monitored lock (SPEC section 2), or by
@@ -93,9 +96,12 @@ struct hf_lives {
     uint32_t now;
     uint32_t oldest; /* locks of lives before this one are released, or being released */
 
-    /* The state numbers (0: unknown) and the first ids of the current life and of those before. */
+    /* The current life and those before it: the state number of each (0: unknown), the first id
+     * given out in it, and its number (0: none). A life that a refuted notice began has no place of
+     * its own: it counts as one with the life before it. */
     int32_t states[HF_CLIENT_LIVES];
     uint64_t first_ids[HF_CLIENT_LIVES];
+    uint32_t first[HF_CLIENT_LIVES];
 };
 
 /*
@@ -127,7 +133,10 @@ struct hf_client {
     bool monitors_us;
     uint8_t *bytes; /* the memory of name and my_name */
     struct hf_bytes name, my_name;
-    struct hf_addr addr; /* NLM: the address, a part of the identity */
+    /* NLM: the address, a part of the identity; of several, the one it came from last. */
+    struct hf_addr addr;
+    bool misplaced; /* the record does not have this address first; the next grant records it */
+    struct hf_list vouched; /* links the client into the list of its vouch, if its name has one */
     struct hf_alias *aliases;
     unsigned n_addrs;
     int64_t registered_at_ms;
@@ -146,6 +155,7 @@ struct hf_client {
     struct hf_list waiters, shares;
     int64_t first_seen_ms, last_seen_ms; /* times of the wall clock */
     uint64_t n_requests; /* counts requests that named an owner, since the client is known */
+    uint64_t n_heard;    /* counts requests of any kind */
     uint64_t idle_since_ms;
     struct hf_timer linger;
     /* Tells of our restart, by NOTIFY, or by STATUS if the client monitors us. */
@@ -165,8 +175,9 @@ struct hf_clients {
     struct hf_map by_identity, by_id, aliases, hosts;
     struct hf_list all;
     struct hf_slab slab, alias_slab, host_slab;
-    size_t recovery_size;   /* Bytes behind each client, which belong to recovery. */
-    struct hf_client *last; /* the NLM client that was found last; NULL: none */
+    size_t recovery_size;    /* Bytes behind each client, which belong to recovery. */
+    struct hf_list *vouched; /* the NLM clients with the name of each vouch; NULL: no vouch */
+    struct hf_client *last;  /* the NLM client that was found last; NULL: none */
     uint32_t n_nlm, n_nsm;
     /* How many locks are unclaimed; clients that may reclaim locks which are not recorded count,
      * too. */
@@ -198,6 +209,27 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
  * request lasts. NULL: a limit was hit, or there is no memory. */
 struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
                                     const struct hf_peer *peer, struct hf_client *found);
+
+/* Returns what the operator vouches for about this name at this address; NULL: nothing. */
+const struct hf_vouch *hf_vouch_of(const struct hf_core *core, struct hf_bytes name,
+                                   const struct hf_addr *addr);
+
+/* Returns the first of the clients with the name of this vouch that are at its addresses, or the
+ * one after a client; NULL: there is none. */
+struct hf_client *hf_vouched_next(struct hf_core *core, const struct hf_vouch *vouch,
+                                  const struct hf_client *after);
+
+/* For a peer that no client fits: returns the client that it may be after a change of its address;
+ * of several, the one that was heard of last. NULL: the peer is a stranger. */
+struct hf_client *hf_client_find_moved(struct hf_core *core, const struct hf_peer *peer);
+
+/* True if the client was heard of at this address before. */
+bool hf_client_is_known_at(const struct hf_client *client, const struct hf_addr *addr);
+
+/* Moves the client, with all that it has, to another address; records that, unless `silently` and
+ * the address is recorded already. HF_ENOMEM: it is where it was. */
+int hf_client_move(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                   const struct hf_addr *addr, bool silently);
 
 /* Returns HF_ELIMIT, and counts it, if there is no room for one more SM_MON registration. */
 int hf_client_limit_nsm(struct hf_core *core, const struct hf_client *client);
@@ -247,9 +279,9 @@ uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
 uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client, int32_t state,
                             bool free_all, bool *began);
 
-/* Forgets the state that a forged notice claimed: no life of the client has it. */
-void hf_client_forget_state(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                            int32_t state);
+/* Forgets the life that a forged notice began: locks granted in it count for the life before it. */
+void hf_client_forget_life(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                           uint32_t life);
 
 /* Returns the state number of the client's oldest life that is not over; 0: unknown. */
 int32_t hf_client_oldest_state(const struct hf_client *client);
@@ -259,6 +291,10 @@ int32_t hf_client_oldest_state(const struct hf_client *client);
 struct hf_record_lives hf_lives_record(const struct hf_client *client);
 struct hf_lives hf_lives_load(const struct hf_record_client *record);
 uint32_t hf_client_life_of_id(const struct hf_client *client, uint64_t id);
+
+/* True if a lock with this id, loaded after a restart, would be of this life again. It is not for a
+ * part that was split off, put back into or granted to a former life: its id came later. */
+bool hf_client_id_tells_life(const struct hf_client *client, uint64_t id, uint32_t life);
 
 /* Returns an id of which hf_client_life_of_id() makes this life again. */
 uint64_t hf_client_first_id(const struct hf_client *client, uint32_t life);

@@ -15,25 +15,55 @@ static unsigned place_of(const struct hf_lives *lives, int32_t state)
     return i;
 }
 
+/* Returns the place of the life; HF_CLIENT_LIVES: it is older than those that are known. */
+static unsigned place_of_life(const struct hf_lives *lives, uint32_t life)
+{
+    unsigned i = 0;
+
+    while (i < HF_CLIENT_LIVES && (lives->first[i] == 0 || lives->first[i] > life))
+        i++;
+    return i;
+}
+
+/* Returns the last life of the place. */
+static uint32_t last_of(const struct hf_lives *lives, unsigned place)
+{
+    return place == 0 ? lives->now : lives->first[place - 1] - 1;
+}
+
 static void begin(const struct hf_core *core, struct hf_lives *lives, int32_t state)
 {
     memmove(&lives->states[1], &lives->states[0], sizeof(lives->states) - sizeof(state));
     memmove(&lives->first_ids[1], &lives->first_ids[0],
             sizeof(lives->first_ids) - sizeof(lives->first_ids[0]));
+    memmove(&lives->first[1], &lives->first[0], sizeof(lives->first) - sizeof(lives->first[0]));
+    lives->now += lives->now < HF_LIFE_MAX;
     lives->states[0] = state;
     lives->first_ids[0] = core->next_id;
-    lives->now += lives->now < HF_LIFE_MAX;
+    lives->first[0] = lives->now;
 }
 
-/* Returns the life before the current one that has this state, if it may still have something; else
- * 0. */
-static uint32_t former_life(const struct hf_lives *lives, int32_t state)
+/* Removes this place: its lives count as those of the place with the lives before them. */
+static void join_former(struct hf_lives *lives, unsigned place)
+{
+    for (; place + 1 < HF_CLIENT_LIVES; place++) {
+        lives->states[place] = lives->states[place + 1];
+        lives->first_ids[place] = lives->first_ids[place + 1];
+        lives->first[place] = lives->first[place + 1];
+    }
+    lives->states[place] = 0;
+    lives->first_ids[place] = 0;
+    lives->first[place] = 0;
+}
+
+/* Returns the place of the former lives that have this state, if they may still have something;
+ * else 0. */
+static unsigned former_place(const struct hf_lives *lives, int32_t state)
 {
     unsigned place = place_of(lives, state);
 
-    return state != 0 && place > 0 && place < HF_CLIENT_LIVES && lives->now - place >= lives->oldest
-               ? lives->now - place
-               : 0;
+    return state != 0 && place < HF_CLIENT_LIVES && last_of(lives, place) >= lives->oldest ? place
+                                                                                           : 0;
 }
 
 /* The state of a life that was left for good also tells of a new life: a client may go back to it,
@@ -41,13 +71,13 @@ static uint32_t former_life(const struct hf_lives *lives, int32_t state)
 uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t state)
 {
     struct hf_lives *lives = &client->lives;
-    uint32_t former = former_life(lives, state);
+    unsigned former = former_place(lives, state);
 
     if (state == 0 || state == lives->states[0])
         return lives->now;
     if (former != 0)
-        return former;
-    if (lives->states[0] == 0 && lives->now == 1) {
+        return last_of(lives, former);
+    if (lives->states[0] == 0 && lives->first[0] == 1) {
         lives->states[0] = state; /* this is the first state that the client tells */
         return lives->now;
     }
@@ -68,29 +98,30 @@ uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client
                             bool free_all, bool *began)
 {
     struct hf_lives *lives = &client->lives;
-    uint32_t former = former_life(lives, state);
+    unsigned former = former_place(lives, state);
 
     *began = false;
-    if (former != 0 && (free_all || former > lives->oldest))
-        return former + (free_all ? 1u : 0u);
-    *began = free_all || lives->now == 1 || state != lives->states[0];
+    if (former != 0 && free_all)
+        return last_of(lives, former) + 1;
+    if (former != 0 && lives->first[former] > lives->oldest)
+        return lives->first[former];
+    *began = free_all || lives->first[0] == 1 || state != lives->states[0];
     if (lives->now == HF_LIFE_MAX)
         return HF_LIFE_MAX + 1; /* lives are not told apart any more, so everything is released */
     if (*began)
         begin(core, lives, state != 0 ? state : lives->states[0]);
-    return lives->now;
+    return lives->first[0];
 }
 
-/* Forgets the state; the record forgets it as well, if it has it. */
-void hf_client_forget_state(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                            int32_t state)
+/* The client's record in the store forgets the life as well, if it contains it. */
+void hf_client_forget_life(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                           uint32_t life)
 {
-    struct hf_lives *lives = &client->lives;
-    unsigned place = place_of(lives, state);
+    unsigned place = place_of_life(&client->lives, life);
     struct hf_txn txn;
 
-    if (place < HF_CLIENT_LIVES)
-        lives->states[place] = place + 1 < HF_CLIENT_LIVES ? lives->states[place + 1] : 0;
+    if (place < HF_CLIENT_LIVES && client->lives.first[place] == life)
+        join_former(&client->lives, place);
     if (!client->registered || client->recorded.n == 0)
         return;
     client->recorded_life = 0;
@@ -103,34 +134,34 @@ void hf_client_forget_state(struct hf_core *core, struct hf_now now, struct hf_c
 
 int32_t hf_client_oldest_state(const struct hf_client *client)
 {
-    uint32_t before = client->lives.now - client->lives.oldest;
+    unsigned place = place_of_life(&client->lives, client->lives.oldest);
 
-    return before < HF_CLIENT_LIVES ? client->lives.states[before] : 0;
+    return place < HF_CLIENT_LIVES ? client->lives.states[place] : 0;
 }
 
-/* True if only lives of the recorded state may have something. (A forged notice that was refuted
- * has begun another life of the same state.) */
+/* True if only lives of the recorded state may have something. (A FREE_ALL begins another life of
+ * the same state.) */
 static bool is_one(const struct hf_lives *lives, int32_t state)
 {
-    uint32_t n = lives->now - lives->oldest + 1;
-    uint32_t same = 0;
+    unsigned oldest = place_of_life(lives, lives->oldest);
+    unsigned same = 0;
 
-    while (same < n && same < HF_CLIENT_LIVES && lives->states[same] == state)
+    while (same <= oldest && same < HF_CLIENT_LIVES && lives->states[same] == state)
         same++;
-    return same == n;
+    return same > oldest;
 }
 
 struct hf_record_lives hf_lives_record(const struct hf_client *client)
 {
     const struct hf_lives *lives = &client->lives;
     struct hf_record_lives out = {0};
-    uint32_t still;
 
     if (is_one(lives, client->m.state))
         return out;
-    out.n = (uint8_t)(lives->now < HF_CLIENT_LIVES ? lives->now : HF_CLIENT_LIVES);
-    still = lives->now - lives->oldest + 1; /* how many lives are not over */
-    out.n_left = (uint8_t)(out.n > still ? out.n - still : 0);
+    for (unsigned place = 0; place < HF_CLIENT_LIVES && lives->first[place] != 0; place++) {
+        out.n++;
+        out.n_left += last_of(lives, place) < lives->oldest;
+    }
     memcpy(out.states, lives->states, sizeof(out.states));
     memcpy(out.first_ids, lives->first_ids, sizeof(out.first_ids));
     return out;
@@ -140,7 +171,7 @@ struct hf_record_lives hf_lives_record(const struct hf_client *client)
  * everything older than the lives it has counts as one more life. */
 struct hf_lives hf_lives_load(const struct hf_record_client *record)
 {
-    struct hf_lives lives = {.now = 1, .oldest = 1, .states = {record->state}};
+    struct hf_lives lives = {.now = 1, .oldest = 1, .states = {record->state}, .first = {1}};
     uint32_t older;
 
     if (record->lives.n == 0)
@@ -150,22 +181,39 @@ struct hf_lives hf_lives_load(const struct hf_record_client *record)
     lives.oldest = record->lives.n_left > 0 ? record->lives.n_left + older + 1 : 1;
     memcpy(lives.states, record->lives.states, sizeof(lives.states));
     memcpy(lives.first_ids, record->lives.first_ids, sizeof(lives.first_ids));
+    for (unsigned place = 0; place < record->lives.n; place++)
+        lives.first[place] = lives.now - place;
     return lives;
 }
 
 uint64_t hf_client_first_id(const struct hf_client *client, uint32_t life)
 {
-    uint32_t place = client->lives.now - life;
+    unsigned place = place_of_life(&client->lives, life);
 
     return place < HF_CLIENT_LIVES ? client->lives.first_ids[place] : 0;
+}
+
+/* Returns the place of the life in which ids like this one were handed out. */
+static unsigned place_of_id(const struct hf_lives *lives, uint64_t id)
+{
+    unsigned place = 0;
+
+    while (place < HF_CLIENT_LIVES && lives->first[place] != 0 && id < lives->first_ids[place])
+        place++;
+    return place;
 }
 
 uint32_t hf_client_life_of_id(const struct hf_client *client, uint64_t id)
 {
     const struct hf_lives *lives = &client->lives;
-    uint32_t place = 0;
+    uint32_t life = last_of(lives, place_of_id(lives, id));
 
-    while (place + 1 < lives->now && place < HF_CLIENT_LIVES && id < lives->first_ids[place])
-        place++;
-    return lives->now - place;
+    return life > 0 ? life : 1;
+}
+
+bool hf_client_id_tells_life(const struct hf_client *client, uint64_t id, uint32_t life)
+{
+    const struct hf_lives *lives = &client->lives;
+
+    return lives->first[1] == 0 || place_of_id(lives, id) == place_of_life(lives, life);
 }

@@ -10,13 +10,14 @@
 #include "core/outcall/outcall.h"
 
 /* Writes the record; the caller has saved its former content, if there is one. */
-static int put_record(struct hf_txn *txn, struct hf_client *client)
+int hf_client_put_record(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_batch *batch = hf_durable_gathering(txn->core);
     struct hf_record_client record;
 
     client->recorded = hf_lives_record(client);
     client->recorded_life = client->lives.now;
+    client->misplaced = false;
     hf_client_record(client, &record);
     client->seq = batch->seq;
     return hf_batch_put_client(batch, &record);
@@ -50,6 +51,7 @@ struct saved {
     uint32_t recorded_life;
     int64_t registered_at_ms;
     uint64_t epoch;
+    bool misplaced;
 };
 
 static void forget_saved(struct hf_core *core, struct saved *saved)
@@ -71,6 +73,7 @@ static void revert_change(struct hf_core *core, const struct hf_undo *entry)
     client->recorded_life = saved->recorded_life;
     client->registered_at_ms = saved->registered_at_ms;
     client->epoch = saved->epoch;
+    client->misplaced |= saved->misplaced;
     forget_saved(core, saved);
 }
 
@@ -122,7 +125,7 @@ static const struct hf_undo_ops unregister_undo = {revert_unregister, keep_regis
 static const struct hf_undo_ops alias_undo = {revert_alias, keep_alias};
 
 /* Saves the fields that a failed commit must bring back. */
-static int save(struct hf_txn *txn, struct hf_client *client)
+int hf_client_save(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_core *core = txn->core;
     struct saved *saved;
@@ -132,9 +135,13 @@ static int save(struct hf_txn *txn, struct hf_client *client)
     saved = hf_malloc(core->alloc, sizeof(*saved));
     if (!saved)
         return HF_ENOMEM;
-    *saved = (struct saved){
-        client,       client->m, client->recorded, client->recorded_life, client->registered_at_ms,
-        client->epoch};
+    *saved = (struct saved){client,
+                            client->m,
+                            client->recorded,
+                            client->recorded_life,
+                            client->registered_at_ms,
+                            client->epoch,
+                            client->misplaced};
     client->refs++;
     hf_undo_push(core, (struct hf_undo){&change_undo, .object = saved});
     return 0;
@@ -151,14 +158,14 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_core *core = txn->core;
 
-    if (client->registered && client->recorded_life != client->lives.now)
-        return save(txn, client) < 0 ? HF_ENOMEM : put_record(txn, client);
+    if (client->registered && (client->recorded_life != client->lives.now || client->misplaced))
+        return hf_client_save(txn, client) < 0 ? HF_ENOMEM : hf_client_put_record(txn, client);
     if (client->registered) {
         if (!hf_durable_has(core, client->seq))
             txn->depends = true; /* no lock may be durable before its client is */
         return 0;
     }
-    if (is_leaving(core, client) && save(txn, client) < 0)
+    if (is_leaving(core, client) && hf_client_save(txn, client) < 0)
         return HF_ENOMEM;
     if (hf_undo_reserve(core) < 0)
         return HF_ENOMEM;
@@ -168,7 +175,7 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
     client->refs++;
     hf_undo_push(core, (struct hf_undo){&register_undo, .object = client});
     hf_client_event(core, HF_EVENT_CLIENT_REGISTERED, client, 0, 0, 0);
-    return put_record(txn, client);
+    return hf_client_put_record(txn, client);
 }
 
 /* Registers a client for a record that is written behind, and so has no time of its own. */
@@ -208,21 +215,21 @@ int hf_client_update(struct hf_txn *txn, struct hf_client *client,
         client->m = *to; /* the client has no record that would have to change */
         return 0;
     }
-    if (save(txn, client) < 0)
+    if (hf_client_save(txn, client) < 0)
         return HF_ENOMEM;
     client->m = *to;
     if (client->registered)
-        return put_record(txn, client);
+        return hf_client_put_record(txn, client);
     txn->depends = true;
     return 0;
 }
 
 int hf_client_told(struct hf_txn *txn, struct hf_client *client)
 {
-    if (save(txn, client) < 0)
+    if (hf_client_save(txn, client) < 0)
         return HF_ENOMEM;
     client->epoch = txn->core->epoch;
-    return put_record(txn, client);
+    return hf_client_put_record(txn, client);
 }
 
 int hf_client_learn_addr(struct hf_core *core, struct hf_now now, struct hf_client *client,
@@ -237,14 +244,14 @@ int hf_client_learn_addr(struct hf_core *core, struct hf_now now, struct hf_clie
     if (client->n_addrs == HF_CLIENT_ADDRS_MAX)
         return HF_ELIMIT;
     hf_txn_begin(&txn, core, now, NULL);
-    if (save(&txn, client) < 0 || hf_undo_reserve(core) < 0 ||
+    if (hf_client_save(&txn, client) < 0 || hf_undo_reserve(core) < 0 ||
         hf_client_add_alias(core, client, addr) < 0) {
         hf_txn_abort(&txn);
         return HF_ENOMEM;
     }
     client->refs++;
     hf_undo_push(core, (struct hf_undo){&alias_undo, .object = client->aliases});
-    if (put_record(&txn, client) < 0) {
+    if (hf_client_put_record(&txn, client) < 0) {
         hf_txn_abort(&txn);
         return HF_ENOMEM;
     }

@@ -54,6 +54,15 @@ uint64_t hf_durable_last_change(struct hf_core *core)
     return durable->in_flight ? seq - 1 : durable->seq;
 }
 
+uint64_t hf_durable_behind_seq(struct hf_core *core)
+{
+    if (!core->config.continues)
+        return 0;
+    /* What a failed batch could not write goes into the next one. */
+    return hf_list_empty(&core->durable->behind) ? hf_durable_last_change(core)
+                                                 : hf_durable_gathering(core)->seq;
+}
+
 size_t hf_durable_n_undo(const struct hf_core *core)
 {
     return core->durable->undos[0].n + core->durable->undos[1].n;

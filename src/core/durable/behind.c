@@ -88,7 +88,8 @@ void hf_behind_done(struct hf_core *core)
     }
 }
 
-/* Ends a batch that failed. Memory stays as it is, and the next batch says it again. */
+/* Ends a batch that failed. The objects in memory are not undone: the next batch writes the state
+ * that they have then. */
 void hf_behind_failed(struct hf_core *core)
 {
     struct hf_durable *durable = core->durable;

@@ -25,9 +25,10 @@
  * may reclaim locks that it does not know.
  *
  * What is recorded only so that a start may continue without telling a client (waiters and shares;
- * config.continues) is written behind: no change of it is undone, and each batch, when it is taken,
- * gets the state that each such object has then. So the store always has the state of one moment,
- * and an object that came and went between two batches costs nothing (behind.c).
+ * config.continues) is written behind: no change of it is undone but the beginning of a wait, and
+ * each batch, when it is taken, gets the state that each such object has then. So the store always
+ * has the state of one moment, and an object that came and went between two batches costs nothing
+ * (behind.c). Answers about such objects wait for hf_durable_behind_seq().
  *
  * A batch is known by its sequence number, seq. An answer or a call that depends on a change
  * carries the seq of its batch and leaves when that is durable.
@@ -132,6 +133,10 @@ static inline uint64_t hf_seq_later(uint64_t a, uint64_t b)
 /* Returns the last batch with changes; when it is durable, all of the state is. */
 uint64_t hf_durable_last_change(struct hf_core *core);
 
+/* Returns the batch that an answer about waiters or shares must wait for, where they are recorded:
+ * the last one with changes, because a repeat waits for what the request before it has changed. */
+uint64_t hf_durable_behind_seq(struct hf_core *core);
+
 /*
  * Returns the seq an answer must carry, given the one its own change needs: never before the epoch.
  */
@@ -177,7 +182,7 @@ struct hf_txn {
     uint64_t *object_seq; /* where the changed object keeps the seq of its last change; or NULL */
     bool depends;         /* the transaction depends on something else that is not durable */
     enum hf_end end;      /* why the locks end that the transaction takes out */
-    size_t undo_n;        /* the undo log and the batch as they were when it began */
+    size_t undo_n;        /* how long the undo log and the batch were at the beginning */
     size_t batch_end;
     uint32_t n_ops;
 };

@@ -82,7 +82,9 @@ struct hf_lease_order {
 };
 
 enum hf_lease_result {
-    HF_LEASE_DONE, /* acknowledged; the row is given as it is now (POLL: as it was read) */
+    /* The store acknowledged the order; the row is given as the order left it (POLL: as it was
+     * read). */
+    HF_LEASE_DONE,
     /*
      * The order was not applied, because the row differs from it; the row is given as it was found.
      */

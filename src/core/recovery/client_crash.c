@@ -163,6 +163,8 @@ void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_cl
                             client->n_unclaimed, 0);
         return;
     }
+    if (core->recovery->start.recovers == HF_RECOVERS_NOT && !has_to_reclaim(client))
+        return; /* an operator wanted this notice, and nothing depends on its answer */
     hf_client_lost(core, client, HF_LOSS_UNREACHABLE);
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);

@@ -47,7 +47,8 @@ static void begin(struct hf_core *core, struct hf_now now, enum hf_start_number 
     hf_grace_begin(core, now);
     hf_claims_set_unknown(core, core->recovery->grace.active &&
                                     (!core->config.durable_locks || core->recovery->locks_unknown));
-    hf_notice_begin_all(core); /* the linger time of a client begins with the end of its notice */
+    hf_notice_begin_all(core,
+                        false); /* the linger time of a client begins with the end of its notice */
 }
 
 /*
@@ -109,14 +110,16 @@ enum hf_recovers hf_core_recovers(const struct hf_core *core)
     return core->recovery->start.recovers;
 }
 
-/* True if clients have nothing to do. Locks that are being released because they were not reclaimed
- * must not be held again. */
+/* True if clients have nothing to do, and the records tell all. Locks that are being released
+ * because they were not reclaimed must not be held again. A lock whose record does not tell its
+ * life would outlive that life's crash notice (REC-04a). */
 static bool is_complete(const struct hf_core *core)
 {
     const struct hf_recovery *recovery = core->recovery;
 
     return !recovery->grace.active && recovery->hold_end_ms == 0 &&
-           core->clients->n_unclaimed == 0 && core->wait->n_unclaimed == 0;
+           core->clients->n_unclaimed == 0 && core->wait->n_unclaimed == 0 &&
+           core->table->n_ambiguous == 0 && core->wait->n_ambiguous == 0;
 }
 
 void hf_epoch_review(struct hf_core *core)

@@ -181,6 +181,8 @@ int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record)
     if (!client || client->protocol != HF_PROTOCOL_NLM)
         return refuse(core, HF_ENOENT, HF_RECORD_LOCK, record->id, HF_RECORD_CLIENT,
                       record->client_id);
+    if (record->acquired_at_ms > client->last_seen_ms)
+        client->last_seen_ms = record->acquired_at_ms; /* it was heard from then */
     file = hf_file_get(core, record->fh);
     if (!file)
         return HF_ENOMEM;

@@ -20,9 +20,12 @@ enum { PAUSE_MAX_MS = 120000 };
 static void fill_notify(const struct hf_core *core, const struct hf_client *client,
                         struct hf_outcall_attempt *out)
 {
+    const struct hf_vouch *vouch = hf_vouch_of(core, client->name, &client->addr);
     struct hf_record_client record;
 
     hf_client_record(client, &record);
+    if (vouch && !vouch->at_once)
+        record.n_addrs = 1; /* another host may have the addresses that the client had before */
     out->kind = HF_OUTCALL_NOTIFY;
     if (client->protocol == HF_PROTOCOL_NSM)
         out->from = (struct hf_addr){
@@ -230,6 +233,12 @@ void hf_notice_begin(struct hf_core *core, struct hf_client *client)
     client->notice_status = HF_NOTICE_PENDING;
 }
 
+void hf_notice_follow(struct hf_core *core, struct hf_client *client)
+{
+    if (client->notice_status != HF_NOTICE_NONE && client->notice_status != HF_NOTICE_DELIVERED)
+        hf_notice_begin(core, client);
+}
+
 /*
  * True if the client is to be told. A registration is told of a state number that was taken after
  * it was made, or after it was last told of one (NSM-07). A client of our locks is also told at
@@ -242,11 +251,12 @@ static bool is_to_be_told(const struct hf_core *core, const struct hf_client *cl
                                    core->recovery->start.recovers != HF_RECOVERS_NOT));
 }
 
-void hf_notice_begin_all(struct hf_core *core)
+void hf_notice_begin_all(struct hf_core *core, bool by_operator)
 {
     hf_list_foreach (node, &core->clients->all) {
         struct hf_client *client = hf_list_entry(node, struct hf_client, all);
-        if (is_to_be_told(core, client))
+        if (is_to_be_told(core, client) ||
+            (by_operator && client->registered && client->protocol == HF_PROTOCOL_NLM))
             hf_notice_begin(core, client);
     }
 }

@@ -17,16 +17,31 @@
 #include "core/recovery/private.h"
 #include "core/table/table.h"
 
+/* True if the client may be at this address, which it is known by. One whose address changes has
+ * left those that it had before, unless it uses several at a time (TRK-02). */
+static bool may_be_at(const struct hf_core *core, const struct hf_client *client,
+                      const struct hf_addr *addr)
+{
+    const struct hf_vouch *vouch;
+
+    if (client->protocol != HF_PROTOCOL_NLM || hf_addr_same_host(&client->addr, addr))
+        return true;
+    vouch = hf_vouch_of(core, client->name, addr);
+    return vouch && vouch->at_once;
+}
+
 /*
  * True if the host calls itself by our name for it, in the long or short form, or by its address.
  */
-static bool known_as(const struct hf_client *client, struct hf_bytes name,
-                     const struct hf_addr *from)
+static bool known_as(const struct hf_core *core, const struct hf_client *client,
+                     struct hf_bytes name, const struct hf_addr *from)
 {
     struct hf_addr addr;
 
     if (hf_name_same_host(client->name, name))
         return true;
+    if (!may_be_at(core, client, from))
+        return false; /* the address may be another host's by now */
     if (hf_name_is_addr(client->name, &addr) && hf_addr_same_host(&addr, from))
         return true; /* the host is monitored by address, as Linux does: any name will do */
     return hf_name_is_addr(name, &addr) && hf_addr_same_host(&addr, from);
@@ -52,11 +67,20 @@ static bool counts(const struct hf_client *client)
  * restarted, and those whose verification decides. */
 struct notice {
     struct hf_bytes name;
+    const struct hf_addr *from; /* NULL: from the local status monitor */
     int32_t state;
     bool proven;
     unsigned known, news, pending;
+    struct hf_client *asked; /* the client whose host this notice made us ask last */
     struct hf_notice_answer answer;
 };
+
+/* True if the host proves that it says this, and the client is found there. Of a client that may be
+ * elsewhere it proves nothing (TRK-02). */
+static bool is_proven(const struct hf_client *client, const struct notice *notice)
+{
+    return notice->proven && hf_addr_same_host(&client->addr, notice->from);
+}
 
 static void restarted(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       struct notice *notice)
@@ -90,8 +114,9 @@ static void consider(struct hf_core *core, struct hf_now now, struct hf_client *
         hf_pending_release_wait(core, client, &notice->answer.wait);
         return;
     }
-    if (!notice->proven && client->protocol == HF_PROTOCOL_NLM)
-        result = hf_verify(core, now, client, notice->state, false, &notice->answer.wait.decision);
+    if (client->protocol == HF_PROTOCOL_NLM && !is_proven(client, notice))
+        result = hf_verify(core, now, client, notice->state, false, notice->from, &notice->asked,
+                           &notice->answer.wait.decision);
     if (result == HF_VERIFY_BELIEVED)
         restarted(core, now, client, notice);
     else
@@ -121,8 +146,29 @@ static void restart_by_address(struct hf_core *core, struct hf_now now, const st
         struct hf_client *client = alias->client;
         core->table->work++;
         next = hf_alias_find_next(alias); /* a client without registration may be deleted below */
-        if (counts(client) && known_as(client, notice->name, from))
+        if (counts(client) && known_as(core, client, notice->name, from))
             consider_one_of_several(core, now, client, notice);
+    }
+}
+
+/* A client that was booted may come back with another address, which its notice is the first to
+ * tell of (TRK-02). */
+static void restart_by_vouch(struct hf_core *core, struct hf_now now, const struct hf_addr *from,
+                             struct notice *notice)
+{
+    for (unsigned i = 0; i < core->config.n_vouches; i++) {
+        const struct hf_vouch *vouch = &core->config.vouches[i];
+        struct hf_client *next;
+
+        /* The short form of the name is that of other hosts, too (SEC-01). */
+        if (!hf_name_equal(vouch->name, notice->name) || !hf_vouch_of(core, vouch->name, from))
+            continue;
+        for (struct hf_client *client = hf_vouched_next(core, vouch, NULL); client; client = next) {
+            core->table->work++;
+            next = hf_vouched_next(core, vouch, client);
+            if (!hf_client_is_known_at(client, from))
+                consider_one_of_several(core, now, client, notice);
+        }
     }
 }
 
@@ -171,12 +217,13 @@ struct hf_notice_answer hf_peer_notified(struct hf_core *core, struct hf_now now
                                          const struct hf_addr *from, struct hf_bytes mon_name,
                                          int32_t state, bool proven)
 {
-    struct notice notice = {.name = mon_name, .state = state, .proven = proven};
+    struct notice notice = {.name = mon_name, .from = from, .state = state, .proven = proven};
 
     if (!is_valid(core, mon_name, state))
         return notice.answer;
     hf_claims_departed(core, from); /* this includes a client whose first request waits */
     restart_by_address(core, now, from, &notice);
+    restart_by_vouch(core, now, from, &notice);
     if (notice.known == 0)
         log_stranger(core, from, &notice);
     return count(core, &notice);

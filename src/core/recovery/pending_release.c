@@ -189,8 +189,8 @@ static void forget(struct hf_core *core, struct hf_client *client)
     hf_client_unref(core, client);
 }
 
-/* Makes the decision: answers that waited for the release go on, and so do those of the notice that
- * it was made for. */
+/* Makes the decision about the release: answers that waited for the release go on, and so do those
+ * that waited for the verification of the crash notice which caused it. */
 static void decide(struct hf_core *core, struct hf_client *client)
 {
     struct hf_pending_release *r = release_of(client);

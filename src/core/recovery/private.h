@@ -38,12 +38,28 @@ struct hf_verification {
     struct hf_outcall outcall; /* SM_STAT; while it is in flight it holds a reference. */
     int32_t claimed;           /* The state in the notice. */
     bool free_all;             /* The notice is a FREE_ALL, which records no state. */
-    uint32_t life;             /* The life that began when the notice came, or before. */
-    bool began;                /* It began with the notice: the state was not known before. */
-    uint64_t asked_ms;         /* When the monitor was asked last; 0: not yet. */
-    int32_t named;             /* The monitor's last answer. */
-    uint64_t named_ms;         /* When that answer came; 0: none yet. */
+    /* Another client on the same host, which is being asked about that client: the answer decides
+     * this notice, too. NULL: the host is asked about this client. A client that is set holds a
+     * reference. */
+    struct hf_client *joined;
+    /* The address that the notice came from, if it is to be asked before the address of the client;
+     * family NONE: it is not to be asked, or was asked already. */
+    struct hf_addr from;
+    bool elsewhere;    /* That address has confirmed the notice, which may be about another host. */
+    uint32_t life;     /* The life that began when the notice came, or before. */
+    bool began;        /* That life began with the notice: its state was not known before. */
+    uint64_t asked_ms; /* When the monitor was asked last; 0: not yet. */
+    int32_t named;     /* The monitor's last answer. */
+    uint64_t named_ms; /* When that answer came; 0: none yet. */
     struct hf_made_decision made;
+};
+
+/* The question to a client's old address, because a request came from another one (arrival.c). */
+struct hf_arrival {
+    struct hf_outcall outcall; /* SM_STAT; while it is in flight it holds a reference. */
+    struct hf_addr to;         /* The address that the client seems to have now. */
+    uint64_t heard;            /* How many requests the client had sent when it was asked about. */
+    uint64_t decided_ms;       /* When the old address answered last; 0: not yet. */
 };
 
 /*
@@ -54,7 +70,17 @@ struct hf_client_recovery {
     struct hf_client *client; /* NULL until the first use. */
     struct hf_pending_release release;
     struct hf_verification verification;
+    struct hf_arrival arrival;
 };
+
+/* Deals with the answer if the outcall was a question to the old address of a client (arrival.c);
+ * returns false if it was not. */
+bool hf_arrival_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                         int32_t state);
+
+/* Sends our restart notice to the address that the client has now, if the client has not answered
+ * the notice at its old address. */
+void hf_notice_follow(struct hf_core *core, struct hf_client *client);
 
 /* The first use of it sets it up. */
 struct hf_client_recovery *hf_recovery_of(struct hf_client *client);
@@ -92,8 +118,8 @@ struct hf_release {
     uint32_t before_life; /* locks and shares of earlier lives go; 0: none goes for that reason */
     bool unclaimed;       /* the client loses locks that it has not reclaimed */
     int32_t state;        /* the client's new state number, to be recorded; 0: as before */
-    /* The release is retried until it is durable; otherwise the caller is refused if it fails at
-     * once. */
+    /* A release that fails is retried until it is durable. Without this flag, the caller gets an
+     * error if the release fails at once. */
     bool retry;
     bool crashed; /* the client is counted as found dead */
     bool log;     /* an event is logged when all is released */

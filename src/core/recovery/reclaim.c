@@ -184,7 +184,7 @@ static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_
         return false;
     case HF_SAYS_HELD:
         core->counters.outside_conflicts++;
-        *answer = (struct hf_answer){HF_STAT_DENIED, .seq = file->seq};
+        *answer = (struct hf_answer){HF_STAT_DENIED, .ticket.seq = file->seq};
         return false;
     default:
         *answer = (struct hf_answer){said.stat, said.stat == HF_STAT_DENIED_GRACE_PERIOD};
@@ -204,16 +204,17 @@ static struct hf_answer record(struct hf_core *core, struct hf_now now, struct h
         hf_txn_abort(&txn);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
-    return (struct hf_answer){HF_STAT_GRANTED, .seq = hf_txn_commit(&txn)};
+    return (struct hf_answer){HF_STAT_GRANTED, .ticket.seq = hf_txn_commit(&txn)};
 }
 
 static struct hf_answer outside_grace(struct hf_core *core, struct hf_now now, struct hf_file *file,
                                       const struct hf_want *want)
 {
     if (hf_table_covers(core, file, want, false))
-        return is_recorded(core, file, want) ? (struct hf_answer){HF_STAT_GRANTED, .seq = file->seq}
-                                             : record(core, now, file, want);
-    return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, .seq = file->seq};
+        return is_recorded(core, file, want)
+                   ? (struct hf_answer){HF_STAT_GRANTED, .ticket.seq = file->seq}
+                   : record(core, now, file, want);
+    return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, .ticket.seq = file->seq};
 }
 
 static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
@@ -225,7 +226,7 @@ static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct 
     if (!core->recovery->grace.active)
         return outside_grace(core, now, file, want);
     if (!may_have(core, file, want))
-        return (struct hf_answer){HF_STAT_DENIED, .seq = file->seq};
+        return (struct hf_answer){HF_STAT_DENIED, .ticket.seq = file->seq};
     if (core->config.coherent && !claimed(core, file, want, &answer))
         return answer;
     /* A recorded lock is held and counted already. */
@@ -237,7 +238,7 @@ static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct 
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     want->owner->client->reclaimed = true;
-    return (struct hf_answer){HF_STAT_GRANTED, .seq = hf_txn_commit(&txn)};
+    return (struct hf_answer){HF_STAT_GRANTED, .ticket.seq = hf_txn_commit(&txn)};
 }
 
 struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,

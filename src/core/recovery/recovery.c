@@ -36,6 +36,7 @@ struct hf_client_recovery *hf_recovery_of(struct hf_client *client)
         hf_list_init(&r->release.link);
         hf_list_init(&r->release.made.link);
         hf_outcall_init(&r->verification.outcall);
+        hf_outcall_init(&r->arrival.outcall);
         hf_list_init(&r->verification.made.link);
     }
     return r;
@@ -46,6 +47,7 @@ void hf_recovery_abandon(struct hf_core *core, struct hf_client *client)
     struct hf_client_recovery *r = hf_recovery_of(client);
 
     hf_outcall_end(core, &r->verification.outcall);
+    hf_outcall_end(core, &r->arrival.outcall);
     hf_list_remove(&r->verification.made.link);
     hf_list_remove(&r->release.made.link);
     hf_list_remove(&r->release.link);

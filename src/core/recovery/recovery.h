@@ -38,14 +38,14 @@ struct hf_start {
 struct hf_recovery {
     struct hf_grace grace;
     uint64_t hold_end_ms; /* the operator holds new locks back until this time; 0: no (GRC-04) */
-    struct hf_list releasing; /* clients that are losing locks: not all is released yet */
-    struct hf_list released;  /* clients whose release is made, and only has to become durable */
+    struct hf_list releasing; /* clients with locks that are still to be released */
+    struct hf_list released;  /* clients whose release only has to become durable */
     uint64_t slice_seq;       /* the batch with the last slice of a release; 0: none */
     bool release_stalled;     /* releases wait for the retry */
     struct hf_list decisions; /* decisions (hf_made_decision) that were not taken out yet */
     uint64_t state_seq;       /* the batch that makes our state number durable */
     struct hf_batch
-        /* Deletes records that this run does not use; it goes with the server's record. */
+        /* Deletes records that this run does not use; written together with the server's record. */
         obsolete;
     struct hf_record_server before; /* the server's record of the run before this one */
     struct hf_start start;          /* what this start means */
@@ -152,11 +152,23 @@ struct hf_notice_answer hf_peer_restarted(struct hf_core *core, struct hf_now no
 /*
  * Begins to verify that the client has restarted and has this state now (SEC-04), or joins the
  * verification that is in flight. PENDING: what the notice asks for is done, or not, when the
- * decision is made. BUSY: another claim is being verified. BELIEVED: the caller acts at once.
+ * decision is made. BUSY: another claim is being verified, or the question to *asked, a client on
+ * the same host, decides about this client as well. BELIEVED: the caller acts at once. *asked: one
+ * notice may be about several clients; this is the one whose host it made us ask last; NULL: none
+ * yet. from: the address that the notice came from; NULL: unknown.
  */
 enum hf_verify_result { HF_VERIFY_BELIEVED, HF_VERIFY_PENDING, HF_VERIFY_BUSY };
 enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                int32_t state, bool free_all, uint64_t *decision);
+                                int32_t state, bool free_all, const struct hf_addr *from,
+                                struct hf_client **asked, uint64_t *decision);
+
+/*
+ * Looks for the client of a peer that no client fits, under the addresses at which the operator
+ * vouches for its name (TRK-02). *pending: it may have moved, and its old address is being asked,
+ * so the request is put off. NULL otherwise: the peer is a stranger.
+ */
+struct hf_client *hf_client_arrives(struct hf_core *core, struct hf_now now,
+                                    const struct hf_peer *peer, bool *pending);
 
 bool hf_verify_is_in_progress(const struct hf_client *client);
 
@@ -167,6 +179,6 @@ void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outca
 
 /* Begin notices of our restart, to one client or to all. */
 void hf_notice_begin(struct hf_core *core, struct hf_client *client);
-void hf_notice_begin_all(struct hf_core *core);
+void hf_notice_begin_all(struct hf_core *core, bool by_operator);
 
 #endif

@@ -163,7 +163,8 @@ const char *hf_recovers_text(enum hf_recovers why)
         [HF_RECOVERS_LOST] = "the store has lost records",
         [HF_RECOVERS_CRASHED] = "the host has crashed with locks.durable=process",
         [HF_RECOVERS_UNKNOWN] = "locks may be unknown since an earlier start or a backup",
-        [HF_RECOVERS_UNFINISHED] = "the last run had not ended its own grace period or hold",
+        [HF_RECOVERS_UNFINISHED] =
+            "the last run had not ended its own grace period, a hold, or a client's former life",
         [HF_RECOVERS_MERGED] = "two handles have become one file, and a lock was lost",
     };
 

@@ -7,9 +7,16 @@
  *   - it cannot be asked (no answer in time, refused, not registered): the notice counts, because a
  *     client that is booting may have no monitor yet.
  *
+ * A client that may come from several addresses (TRK-02) is asked where the notice came from, and
+ * then, unless it is refuted there, at the address that it used last. A host that answers there
+ * with a state that the client has had is the client, and has not restarted: the notice is about
+ * another host of that name, or forged with the address and the state of any other host.
+ *
  * A client is asked once at a time, and once a second at most, so that forged notices cannot be
- * used to flood it. What the client gets after its notice has arrived belongs to its new life and
- * stays, however long the verification takes (struct hf_lives).
+ * used to flood it. A notice about a host that is several clients (it uses several names,
+ * transports or addresses of ours) makes us ask once for all of them, because its one packet may be
+ * forged. What the client gets after its notice has arrived belongs to its new life and stays,
+ * however long the verification takes (struct hf_lives).
  */
 #include "base/programs.h"
 #include "core/clients/clients.h"
@@ -17,6 +24,7 @@
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
 #include "core/recovery/private.h"
+#include "core/table/table.h"
 
 enum {
     TIMEOUT_MS = 2000, /* sm-notify repeats its notice after this time */
@@ -40,12 +48,13 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
                   struct hf_outcall_attempt *out)
 {
     struct hf_client *client = client_of(outcall);
+    struct hf_verification *v = verification_of(client);
 
-    verification_of(client)->asked_ms = now.mono_ms;
+    v->asked_ms = now.mono_ms;
     out->kind = HF_OUTCALL_STAT;
     out->client_id = client->id;
     out->host = client->name;
-    out->to[0] = client->addr;
+    out->to[0] = v->from.family != HF_ADDR_NONE ? v->from : client->addr;
     out->n_to = 1;
     out->from = client->m.local;
     out->transport = HF_TRANSPORT_TCP;
@@ -69,23 +78,92 @@ static void believe(struct hf_core *core, struct hf_now now, struct hf_client *c
     core->counters.notifies_in_accepted++;
 }
 
+/* What the client's monitor has said; silent: nothing. */
+struct verdict {
+    bool silent;
+    int32_t state;
+};
+
+/* True if the monitor's answer confirms the notice. A FREE_ALL of the recorded state is
+ * contradicted as well: the client has not restarted since it got its locks. */
+static bool confirms(const struct hf_client *client, const struct verdict *verdict)
+{
+    return verdict->silent || (verdict->state == client->recovery->verification.claimed &&
+                               verdict->state != client->m.state);
+}
+
+/* Acts on the notice, or takes back what it has begun. */
+static void judge(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                  const struct verdict *verdict, struct hf_ticket *wait)
+{
+    struct hf_verification *v = verification_of(client);
+
+    if (!verdict->silent) {
+        v->named = verdict->state;
+        v->named_ms = now.mono_ms;
+    }
+    if (confirms(client, verdict)) {
+        believe(core, now, client, wait);
+        return;
+    }
+    core->counters.notifies_in_refuted++;
+    hf_client_event(core, HF_EVENT_NOTICE_REFUTED, client, v->claimed, verdict->state, 0);
+    if (v->began)
+        hf_client_forget_life(core, now, client, v->life);
+}
+
+/* Judges the notice for the clients at this address that have joined the question. */
+static void judge_joined_at(struct hf_core *core, struct hf_now now, const struct hf_client *asked,
+                            const struct hf_addr *addr, const struct verdict *verdict)
+{
+    struct hf_alias *next;
+
+    for (struct hf_alias *alias = hf_alias_find(core, addr); alias; alias = next) {
+        struct hf_client *client = alias->client;
+        struct hf_ticket wait = {0};
+
+        core->table->work++;
+        next = hf_alias_find_next(alias);
+        if (verification_of(client)->joined != asked)
+            continue;
+        verification_of(client)->joined = NULL;
+        judge(core, now, client, verdict, &wait);
+        hf_client_unref(core, client);
+    }
+}
+
+/* Judges it for all of them. Those that have joined may have moved since, and so may the client
+ * that was asked, which keeps the address that they had in common (TRK-02). */
+static void judge_joined(struct hf_core *core, struct hf_now now, const struct hf_client *asked,
+                         const struct verdict *verdict)
+{
+    for (const struct hf_alias *alias = asked->aliases; alias; alias = alias->next)
+        judge_joined_at(core, now, asked, &alias->addr, verdict);
+}
+
 /* Decides about the notice. The reference that the verification holds goes when the decision has
  * been taken out. */
-static void decide(struct hf_core *core, struct hf_now now, struct hf_client *client, bool believed)
+static void decide(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                   const struct verdict *verdict)
 {
     struct hf_verification *v = verification_of(client);
     uint64_t id = hf_outcall_cookie(core, &v->outcall);
     struct hf_ticket wait = {0};
 
     hf_outcall_end(core, &v->outcall);
-    if (believed)
-        believe(core, now, client, &wait);
-    else if (v->began)
-        hf_client_forget_state(core, now, client, v->claimed);
+    judge_joined(core, now, client, verdict);
+    judge(core, now, client, verdict, &wait);
     if (wait.decision != 0)
         hf_pending_release_decides(client, &v->made, id);
     else
         hf_decision_made(core, &v->made, client, id, wait.seq);
+}
+
+/* Asks the client at its own address next. */
+static void ask_at_home(struct hf_core *core, struct hf_now now, struct hf_verification *v)
+{
+    v->from = (struct hf_addr){0};
+    hf_outcall_pause(core, now, &v->outcall, now.mono_ms);
 }
 
 /* Ends a question without an answer. If no question left this host, that says nothing about the
@@ -93,48 +171,62 @@ static void decide(struct hf_core *core, struct hf_now now, struct hf_client *cl
 static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                  enum hf_outcall_outcome outcome)
 {
+    struct hf_verification *v = verification_of(client_of(outcall));
+
     (void)outcome;
-    if (!outcall->tried)
+    if (outcall->tried && v->from.family != HF_ADDR_NONE) {
+        /* The address that the notice came from is silent: it is forged if the client still answers
+         * where it was. */
+        ask_at_home(core, now, v);
+    } else if (!outcall->tried) {
         hf_outcall_pause(core, now, outcall, now.mono_ms + PAUSE_MS);
-    else
-        decide(core, now, client_of(outcall), true);
+    } else {
+        decide(core, now, client_of(outcall), &(struct verdict){.silent = true});
+    }
 }
 
 static const struct hf_outcall_ops verify_ops = {HF_OUTCALL_VERIFICATIONS, start, done, NULL};
 
-/* True if the monitor's answer confirms the notice. A FREE_ALL of the recorded state is
- * contradicted as well: the client has not restarted since it got its locks. */
-static bool confirms(const struct hf_client *client, int32_t state)
+/* True if the client has had this state, as far as we know. */
+static bool has_had(const struct hf_client *client, int32_t state)
 {
-    return state == client->recovery->verification.claimed && state != client->m.state;
+    bool had = state == client->m.state || client->m.state == 0;
+
+    for (unsigned i = 0; i < HF_CLIENT_LIVES; i++)
+        had |= client->lives.states[i] == state;
+    return had;
+}
+
+static void answered(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                     int32_t state)
+{
+    struct hf_verification *v = verification_of(client);
+    struct verdict verdict = {.state = state};
+
+    if (v->from.family != HF_ADDR_NONE && confirms(client, &verdict)) {
+        v->elsewhere = true;
+        ask_at_home(core, now, v);
+        return;
+    }
+    /* Another host has the address that the client has left. */
+    verdict.silent = v->elsewhere && !has_had(client, state);
+    decide(core, now, client, &verdict);
 }
 
 void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                         int32_t state)
 {
-    struct hf_client *client;
-    struct hf_verification *v;
-    bool believed;
-
-    if (outcall->ops != &verify_ops)
-        return;
-    client = client_of(outcall);
-    v = verification_of(client);
-    believed = confirms(client, state);
-    v->named = state;
-    v->named_ms = now.mono_ms;
-    if (!believed) {
-        core->counters.notifies_in_refuted++;
-        hf_client_event(core, HF_EVENT_NOTICE_REFUTED, client, v->claimed, state, 0);
-    }
-    decide(core, now, client, believed);
+    if (!hf_arrival_answered(core, now, outcall, state) && outcall->ops == &verify_ops)
+        answered(core, now, client_of(outcall), state);
 }
 
 enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                int32_t state, bool free_all, uint64_t *decision)
+                                int32_t state, bool free_all, const struct hf_addr *from,
+                                struct hf_client **asked, uint64_t *decision)
 {
     const struct hf_pending_release *release = &hf_recovery_of(client)->release;
     struct hf_verification *v = verification_of(client);
+    bool same_host = *asked && hf_addr_same_host(&(*asked)->addr, &client->addr);
     bool recent = v->named_ms != 0 && now.mono_ms < v->named_ms + RECENT_MS;
 
     if (!core->config.verify_notices || (recent && v->named == state && state != client->m.state))
@@ -152,10 +244,22 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
     }
     if (release->also == &v->made || hf_list_linked(&v->made.link))
         return HF_VERIFY_BUSY; /* the last decision about the client is about to be taken out */
+    if (v->joined || (same_host && !hf_addr_same_host(&(*asked)->m.local, &client->m.local)))
+        return HF_VERIFY_BUSY;
     client->refs++;
     v->claimed = state;
     v->free_all = free_all;
     v->life = hf_client_restarts(core, client, state, free_all, &v->began);
+    v->joined = same_host ? *asked : NULL;
+    if (v->joined)
+        return HF_VERIFY_BUSY; /* when the notice is repeated, this is decided as well */
+    *asked = client;
+    v->elsewhere = false;
+    v->from = (struct hf_addr){0};
+    if (from && !hf_addr_same_host(from, &client->addr)) {
+        v->from = *from;
+        v->from.port = 0;
+    }
     hf_outcall_begin(core, &v->outcall, &verify_ops, 0);
     if (v->asked_ms != 0)
         hf_outcall_pause(core, now, &v->outcall, v->asked_ms + PAUSE_MS);
@@ -165,5 +269,7 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
 
 bool hf_verify_is_in_progress(const struct hf_client *client)
 {
-    return client->recovery->verification.outcall.state != HF_OUTCALL_IDLE;
+    const struct hf_verification *v = &client->recovery->verification;
+
+    return v->joined || v->outcall.state != HF_OUTCALL_IDLE;
 }

@@ -21,8 +21,8 @@ static struct hf_answer take_back(struct hf_core *core, struct hf_now now,
         return (struct hf_answer){HF_STAT_GRANTED};
     }
     if (hf_table_covers(core, s->file, want, false))
-        return (struct hf_answer){HF_STAT_DENIED, .seq = s->file->seq};
-    return (struct hf_answer){HF_STAT_GRANTED, .seq = s->file->seq};
+        return (struct hf_answer){HF_STAT_DENIED, .ticket.seq = s->file->seq};
+    return (struct hf_answer){HF_STAT_GRANTED, .ticket.seq = s->file->seq};
 }
 
 struct hf_answer hf_core_cancel(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,

@@ -15,14 +15,11 @@
 static void free_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
                         int32_t state, struct hf_answer *answer)
 {
-    struct hf_ticket wait = {answer->seq, answer->decision};
     bool began;
     uint32_t life = hf_client_restarts(core, client, state, true, &began);
 
-    if (hf_client_release_before(core, now, client, life, &wait) < 0)
+    if (hf_client_release_before(core, now, client, life, &answer->ticket) < 0)
         answer->stat = HF_STAT_DENIED_NOLOCKS;
-    answer->seq = wait.seq;
-    answer->decision = wait.decision;
 }
 
 /* True if the client has nothing, so that its monitor need not be asked; a repeat finds it so. */
@@ -35,30 +32,34 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
                                   const struct hf_peer *peer, int32_t state, bool proven)
 {
     struct hf_answer answer = {HF_STAT_GRANTED};
+    struct hf_client *asked = NULL;
     struct hf_alias *next;
 
     hf_claims_departed(core, &peer->addr);
     for (struct hf_alias *alias = hf_alias_find(core, &peer->addr); alias; alias = next) {
         struct hf_client *client = alias->client;
         enum hf_verify_result result = HF_VERIFY_BELIEVED;
-        uint64_t decision = answer.decision;
+        uint64_t decision = answer.ticket.decision;
+        bool believed; /* of a client that has left this address nothing is proven (TRK-02) */
         core->table->work++;
         next = hf_alias_find_next(alias); /* a client without registration may be deleted below */
         if (client->protocol != HF_PROTOCOL_NLM || !hf_name_equal(client->name, peer->name))
             continue;
-        if (!proven && has_nothing(client)) { /* what the client had must be gone for good */
-            answer.seq = hf_seq_later(answer.seq, client->seq);
+        believed = proven && hf_addr_same_host(&client->addr, &peer->addr);
+        if (!believed && has_nothing(client)) { /* what the client had must be gone for good */
+            answer.ticket.seq = hf_seq_later(answer.ticket.seq, client->seq);
             continue;
         }
-        if (!proven)
-            result = hf_verify(core, now, client, state, true, &answer.decision);
+        if (!believed)
+            result = hf_verify(core, now, client, state, true, &peer->addr, &asked,
+                               &answer.ticket.decision);
         if (result == HF_VERIFY_BELIEVED)
             free_client(core, now, client, state, &answer);
         else if (result == HF_VERIFY_BUSY)
             answer.stat = HF_STAT_DENIED_NOLOCKS;
         /* A host that uses several of our addresses is several clients, with several decisions. The
          * answer can wait for one only, so the host must repeat the request. */
-        if (decision != 0 && answer.decision != decision)
+        if (decision != 0 && answer.ticket.decision != decision)
             answer.stat = HF_STAT_DENIED_NOLOCKS;
     }
     return hf_request_answer(core, now, answer);

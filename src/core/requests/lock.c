@@ -50,7 +50,7 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now,
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     hf_owner_wake(core, s->owner, s->file);
-    return (struct hf_answer){HF_STAT_GRANTED, .seq = hf_txn_commit(&txn)};
+    return (struct hf_answer){HF_STAT_GRANTED, .ticket.seq = hf_txn_commit(&txn)};
 }
 
 /* Notes, for a client that waits and is not registered yet, what its record will say once it is. */
@@ -81,7 +81,7 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if (blocker && hf_deadlock_of_locks(core, s->file, want)) {
         core->counters.deadlocks++;
-        return (struct hf_answer){HF_STAT_DEADLCK, .seq = s->file->seq};
+        return (struct hf_answer){HF_STAT_DEADLCK, .ticket.seq = s->file->seq};
     }
     if (!s->client->registered && note_client(core, now, s->client, current(s->client)) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
@@ -89,16 +89,18 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
         hf_waiter_repeated(core, weaker, peer, args, want->life);
         hf_waiter_strengthen(core, weaker);
         hf_owner_review_later(core, s->owner);
-        return (struct hf_answer){HF_STAT_BLOCKED, .seq = weaker->seq};
+        return (struct hf_answer){
+            HF_STAT_BLOCKED, .ticket.seq = hf_seq_later(weaker->seq, hf_durable_behind_seq(core))};
     }
     hf_txn_begin_giving(&txn, core, now, NULL);
+    txn.depends |= core->config.continues; /* the answer waits for the record */
     if (hf_waiter_add(&txn, peer, args, s->file, want) < 0) {
         hf_txn_abort(&txn);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     if (blocker)
         hf_owner_review_later(core, s->owner);
-    return (struct hf_answer){HF_STAT_BLOCKED, .seq = hf_txn_commit(&txn)};
+    return (struct hf_answer){HF_STAT_BLOCKED, .ticket.seq = hf_txn_commit(&txn)};
 }
 
 /* Answers a blocking request whose owner waits for the range already, in this mode or a stronger
@@ -107,9 +109,11 @@ static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *pee
                                  const struct hf_lock_args *args, const struct hf_want *want,
                                  struct hf_waiter *waiter)
 {
-    struct hf_answer answer = {HF_STAT_BLOCKED, .seq = waiter->seq};
+    struct hf_answer answer = {HF_STAT_BLOCKED, .ticket.seq = waiter->seq};
 
     hf_waiter_repeated(core, waiter, peer, args, want->life);
+    if (hf_behind_is_busy(&waiter->behind))
+        answer.ticket.seq = hf_seq_later(answer.ticket.seq, hf_durable_behind_seq(core));
     /*
      * A cycle of locks can close after the request was looked at: a failed commit gave a lock back,
      * or a thread of a process that waits got one. Clients ask again every 30 s, which is often
@@ -117,7 +121,7 @@ static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *pee
      */
     if (hf_deadlock_of_locks(core, waiter->file, want)) {
         core->counters.deadlocks++;
-        answer = (struct hf_answer){HF_STAT_DEADLCK, .seq = waiter->file->seq};
+        answer = (struct hf_answer){HF_STAT_DEADLCK, .ticket.seq = waiter->file->seq};
         hf_waiter_end(core, waiter, HF_END_DEADLOCK);
     } else {
         hf_owner_review_later(core, waiter->owner);
@@ -128,10 +132,9 @@ static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *pee
 static struct hf_answer denied(const struct hf_core *core, const struct hf_file *file,
                                const struct hf_lock *blocker)
 {
-    if (blocker->unclaimed && core->recovery->grace.active)
-        return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD,
-                                  .seq = file->seq}; /* grace in conflict mode is the reason */
-    return (struct hf_answer){HF_STAT_DENIED, .seq = file->seq};
+    if (blocker->unclaimed && core->recovery->grace.active) /* grace in conflict mode */
+        return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, .ticket.seq = file->seq};
+    return (struct hf_answer){HF_STAT_DENIED, .ticket.seq = file->seq};
 }
 
 /* Ends callbacks of earlier grants in this range, because the process knows of them (decide()). */
@@ -171,7 +174,7 @@ static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now no
     core->counters.outside_conflicts += said.say == HF_SAYS_HELD;
     if (!args->block)
         return (struct hf_answer){said.say == HF_SAYS_HELD ? HF_STAT_DENIED : said.stat,
-                                  .seq = s->file->seq};
+                                  .ticket.seq = s->file->seq};
     confirm(core, s, want, true);
     if (before && before->exclusive)
         return repeated(core, peer, args, want, before);
@@ -238,7 +241,8 @@ static bool denied_to_stranger(const struct hf_core *core, const struct hf_lock_
     return blocker != NULL;
 }
 
-/* True if a former life of the client has some of the range, which its crash notice will take. */
+/* True if the owner has a lock in the range from a former life of the client (before a reboot): the
+ * client's crash notice will release it. */
 static bool is_of_former_life(const struct hf_core *core, const struct hf_file *file,
                               const struct hf_want *want)
 {
@@ -298,6 +302,7 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
     struct hf_client *client;
     struct hf_subject s;
     struct hf_range range;
+    bool pending;
 
     answer.stat = hf_request_check(peer, args, &range);
     if (answer.stat != HF_STAT_GRANTED)
@@ -307,7 +312,11 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
         return hf_request_answer(core, now, answer);
     if (!args->reclaim && hf_grace_is_strict(core))
         return hf_request_answer(core, now, in_strict_grace(core, now, peer, args, &range));
-    client = hf_client_find_nlm(core, peer);
+    client = hf_request_client(core, now, peer, &pending);
+    if (pending) { /* a client gives up a lock whose reclaim is refused */
+        answer = (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, .silent = args->reclaim};
+        return hf_request_answer(core, now, answer);
+    }
     if (!client && denied_to_stranger(core, args, &range, &answer))
         return hf_request_answer(core, now, answer);
     if (hf_subject_get(core, now, peer, args, client, &s) < 0) {

@@ -147,7 +147,7 @@ int hf_core_notify_again(struct hf_core *core, struct hf_now now, uint64_t clien
 
     (void)now;
     if (client_id == 0) {
-        hf_notice_begin_all(core);
+        hf_notice_begin_all(core, true);
         return 0;
     }
     client = hf_client_find_id(core, client_id);

@@ -38,7 +38,16 @@ int hf_subject_get(struct hf_core *core, struct hf_now now, const struct hf_peer
                    const struct hf_lock_args *args, struct hf_client *found,
                    struct hf_subject *out);
 
-/* Returns HF_ENOENT if any of them is unknown. */
+/*
+ * Returns the client of a peer; NULL if no client fits. If *pending is set, the peer may be a
+ * client whose address has changed: its old address is being asked, and the peer must repeat the
+ * request.
+ */
+struct hf_client *hf_request_client(struct hf_core *core, struct hf_now now,
+                                    const struct hf_peer *peer, bool *pending);
+
+/* Returns HF_ENOENT if the client, the owner or the file is unknown, HF_EBUSY if the peer must
+ * repeat the request (as with *pending above). */
 int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                     const struct hf_lock_args *args, struct hf_subject *out);
 void hf_subject_put(struct hf_core *core, struct hf_now now, const struct hf_subject *subject);

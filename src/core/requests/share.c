@@ -42,12 +42,6 @@ static enum hf_stat place(struct hf_core *core, struct hf_client *client, struct
     return HF_STAT_GRANTED;
 }
 
-/* Returns the batch to wait for: a repeat also waits for what the request before it has changed. */
-static uint64_t last_record(struct hf_core *core)
-{
-    return core->config.continues ? hf_durable_last_change(core) : 0;
-}
-
 static bool is_valid(const struct hf_peer *peer, const struct hf_share_args *args)
 {
     return peer->name.len <= HF_NAME_MAX && args->fh.len <= HF_FH_MAX &&
@@ -61,6 +55,7 @@ struct hf_answer hf_core_share(struct hf_core *core, struct hf_now now, const st
     struct hf_answer answer = {HF_STAT_DENIED_NOLOCKS};
     struct hf_client *client;
     struct hf_file *file;
+    bool pending;
 
     if (!is_valid(peer, args)) {
         answer.stat = HF_STAT_FAILED;
@@ -72,13 +67,18 @@ struct hf_answer hf_core_share(struct hf_core *core, struct hf_now now, const st
         answer.stat = HF_STAT_DENIED_GRACE_PERIOD;
         return hf_request_answer(core, now, answer);
     }
-    client = hf_client_get_nlm(core, now, peer, hf_client_find_nlm(core, peer));
+    client = hf_request_client(core, now, peer, &pending);
+    if (pending) {
+        answer.stat = HF_STAT_DENIED_GRACE_PERIOD;
+        return hf_request_answer(core, now, answer);
+    }
+    client = hf_client_get_nlm(core, now, peer, client);
     if (!client)
         return hf_request_answer(core, now, answer);
     file = hf_file_get(core, args->fh);
     if (file) {
         answer.stat = place(core, client, file, args);
-        answer.seq = last_record(core);
+        answer.ticket.seq = hf_durable_behind_seq(core);
         hf_file_unref(core, file);
     }
     hf_client_unref(core, client);
@@ -92,9 +92,14 @@ struct hf_answer hf_core_unshare(struct hf_core *core, struct hf_now now,
     struct hf_client *client = NULL;
     struct hf_file *file;
     struct hf_share *share;
+    bool pending = false;
 
     if (is_valid(peer, args))
-        client = hf_client_find_nlm(core, peer);
+        client = hf_request_client(core, now, peer, &pending);
+    if (pending) {
+        answer.stat = HF_STAT_DENIED_GRACE_PERIOD;
+        return hf_request_answer(core, now, answer);
+    }
     file = client ? hf_file_find(core, args->fh) : NULL;
     share = file ? hf_share_find(core, file, client, args->oh) : NULL;
     if (share) {
@@ -103,6 +108,6 @@ struct hf_answer hf_core_unshare(struct hf_core *core, struct hf_now now,
         hf_client_idle(core, now, client);
         hf_client_unref(core, client);
     }
-    answer.seq = last_record(core);
+    answer.ticket.seq = hf_durable_behind_seq(core);
     return hf_request_answer(core, now, answer);
 }

@@ -17,7 +17,7 @@ static struct hf_sm_answer answer(struct hf_core *core, struct hf_now now, bool 
 {
     HF_ASSERT(!core->recovery->stopped);
     hf_turn_end(core, now);
-    return (struct hf_sm_answer){ok, hf_epoch_state(core), hf_durable_answer_seq(core, seq), 0};
+    return (struct hf_sm_answer){ok, hf_epoch_state(core), {hf_durable_answer_seq(core, seq)}};
 }
 
 bool hf_core_is_our_name(const struct hf_core *core, struct hf_bytes name,
@@ -33,7 +33,7 @@ bool hf_core_state_is_durable(const struct hf_core *core)
 
 struct hf_sm_answer hf_core_sm_stat(struct hf_core *core)
 {
-    return (struct hf_sm_answer){true, hf_epoch_state(core), hf_durable_answer_seq(core, 0), 0};
+    return (struct hf_sm_answer){true, hf_epoch_state(core), {hf_durable_answer_seq(core, 0)}};
 }
 
 static bool is_valid(const struct hf_mon_args *args)

@@ -11,8 +11,7 @@ static struct hf_sm_answer answer(struct hf_core *core, struct hf_now now,
     return (struct hf_sm_answer){
         .ok = !notice.busy,
         .state = hf_epoch_state(core),
-        .seq = hf_durable_answer_seq(core, notice.wait.seq),
-        .decision = notice.wait.decision,
+        .ticket = {hf_durable_answer_seq(core, notice.wait.seq), notice.wait.decision},
     };
 }
 

@@ -40,12 +40,27 @@ no_owner:
     return HF_ENOMEM;
 }
 
+struct hf_client *hf_request_client(struct hf_core *core, struct hf_now now,
+                                    const struct hf_peer *peer, bool *pending)
+{
+    struct hf_client *client = hf_client_find_nlm(core, peer);
+
+    *pending = false;
+    if (!client && core->config.n_vouches > 0)
+        client = hf_client_arrives(core, now, peer, pending);
+    if (client)
+        client->n_heard++;
+    return client;
+}
+
 int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                     const struct hf_lock_args *args, struct hf_subject *out)
 {
-    out->client = hf_client_find_nlm(core, peer);
+    bool pending;
+
+    out->client = hf_request_client(core, now, peer, &pending);
     if (!out->client)
-        return HF_ENOENT;
+        return pending ? HF_EBUSY : HF_ENOENT;
     out->owner = hf_owner_find(core, out->client, args->svid, args->oh);
     out->file = hf_file_find(core, args->fh);
     if (!out->owner || !out->file)
@@ -92,8 +107,8 @@ struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, stru
     /* A refusal must show that we have the lease as well: a client gives up a lock whose reclaim is
      * refused, and no longer asks for one that the node with the lease may have given it. */
     if (core->config.fenced)
-        answer.seq = hf_durable_gathering(core)->seq;
-    answer.seq = hf_durable_answer_seq(core, answer.seq);
+        answer.ticket.seq = hf_durable_gathering(core)->seq;
+    answer.ticket.seq = hf_durable_answer_seq(core, answer.ticket.seq);
     return answer;
 }
 
@@ -136,12 +151,17 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
     struct hf_answer answer = {HF_STAT_GRANTED};
     struct hf_range range;
     struct hf_subject s;
+    int rv = HF_ENOENT;
 
     answer.stat = hf_request_check(peer, args, &range);
     if (answer.stat == HF_STAT_GRANTED && core->config.coherent &&
         hf_request_waits(core, peer, args, &range, HF_CLAIM_SET, &answer))
         return hf_request_answer(core, now, answer);
-    if (answer.stat == HF_STAT_GRANTED && hf_subject_find(core, now, peer, args, &s) == 0) {
+    if (answer.stat == HF_STAT_GRANTED)
+        rv = hf_subject_find(core, now, peer, args, &s);
+    if (rv == HF_EBUSY) {
+        answer = (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, .silent = true};
+    } else if (rv == 0) {
         struct hf_want want = {s.owner, range.first, range.last, args->exclusive, false};
         answer = action(core, now, &s, &want);
         hf_subject_put(core, now, &s);
@@ -149,7 +169,10 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
         /* This is a repeat, and the owner went with its last lock: that must be released before the
          * answer leaves. */
         const struct hf_file *file = hf_file_find(core, args->fh);
-        answer.seq = file ? file->seq : 0;
+        answer.ticket.seq = file ? file->seq : 0;
     }
+    /* The answer waits for records that are written behind: after a crash, a lock or a wait that
+     * its client has given up must not come back, because nothing would show that it is stale. */
+    answer.ticket.seq = hf_seq_later(answer.ticket.seq, hf_durable_behind_seq(core));
     return hf_request_answer(core, now, answer);
 }

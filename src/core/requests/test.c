@@ -66,6 +66,7 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
     struct hf_answer answer = {HF_STAT_GRANTED};
     struct hf_range range;
     struct hf_want want = {.exclusive = args->exclusive};
+    bool pending;
 
     answer.stat = hf_request_check(peer, args, &range);
     if (answer.stat != HF_STAT_GRANTED)
@@ -78,7 +79,11 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
     }
     want.first = range.first;
     want.last = range.last;
-    client = hf_client_find_nlm(core, peer);
+    client = hf_request_client(core, now, peer, &pending);
+    if (pending) {
+        answer.stat = HF_STAT_DENIED_GRACE_PERIOD;
+        return hf_request_answer(core, now, answer);
+    }
     if (client) {
         client->last_seen_ms = now.wall_ms;
         want.owner = hf_owner_find(core, client, args->svid, args->oh);
@@ -96,6 +101,6 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
         ask_kernel(core, args, &want, &answer);
         file = hf_file_find(core, args->fh);
     }
-    answer.seq = file ? file->seq : 0;
+    answer.ticket.seq = file ? file->seq : 0;
     return hf_request_answer(core, now, answer);
 }

@@ -25,7 +25,7 @@ static struct hf_answer release(struct hf_core *core, struct hf_now now, const s
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, false);
-    return (struct hf_answer){HF_STAT_GRANTED, .seq = hf_txn_commit(&txn)};
+    return (struct hf_answer){HF_STAT_GRANTED, .ticket.seq = hf_txn_commit(&txn)};
 }
 
 struct hf_answer hf_core_unlock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,

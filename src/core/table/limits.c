@@ -64,28 +64,22 @@ void hf_limits_raise(struct hf_core *core, const struct hf_limits *limits)
     at_least(&highest->locks, limits->locks);
 }
 
-void hf_limits_loaded(struct hf_core *core, const struct hf_lock *lock)
+void hf_limits_held(struct hf_core *core, const struct hf_client *client,
+                    const struct hf_file *file)
 {
-    const struct hf_client *client = hf_lock_owner(lock)->client;
     struct hf_limits *highest = &core->table->highest;
 
-    at_least(&highest->locks_per_owner, hf_lock_owner(lock)->n_locks);
-    at_least(&highest->locks_per_client, client->n_locks);
+    at_least(&highest->locks_per_client, (uint64_t)client->n_locks + client->n_shares);
     at_least(&highest->locks_per_host, client->host->n_held);
-    at_least(&highest->locks_per_file, hf_lock_file(lock)->n_locks);
-    at_least(&highest->locks, core->table->n_locks);
+    at_least(&highest->locks_per_file, (uint64_t)file->n_locks + file->queue->n_shares);
+    at_least(&highest->locks, core->table->n_locks + core->table->n_shares);
 }
 
-void hf_limits_granted(struct hf_core *core, const struct hf_owner *owner,
+void hf_limits_held_by(struct hf_core *core, const struct hf_owner *owner,
                        const struct hf_file *file)
 {
-    struct hf_limits *highest = &core->table->highest;
-
-    at_least(&highest->locks_per_owner, owner->n_locks);
-    at_least(&highest->locks_per_client, owner->client->n_locks);
-    at_least(&highest->locks_per_host, owner->client->host->n_held);
-    at_least(&highest->locks_per_file, file->n_locks);
-    at_least(&highest->locks, core->table->n_locks);
+    at_least(&core->table->highest.locks_per_owner, owner->n_locks);
+    hf_limits_held(core, owner->client, file);
 }
 
 static int count_hit(struct hf_core *core, enum hf_limit limit, const struct hf_client *client)

@@ -21,6 +21,7 @@ static struct hf_lock *new_lock(struct hf_core *core, uint64_t id, struct hf_fil
         .durable = want->durable,
         .life = want->life,
         .unclaimed = want->unclaimed,
+        .ambiguous = want->durable && !hf_client_id_tells_life(want->owner->client, id, want->life),
     };
     want->owner->refs++;
     file->refs++;
@@ -62,6 +63,7 @@ static void link_lock(struct hf_core *core, struct hf_lock *lock)
     client->n_locks++;
     client->host->n_held++;
     core->table->n_locks++;
+    core->table->n_ambiguous += lock->ambiguous;
     count_unclaimed(core, lock, true);
     hf_owner_review_later(core, hf_lock_owner(lock));
 }
@@ -79,6 +81,7 @@ static void unlink_lock(struct hf_core *core, struct hf_lock *lock)
     client->n_locks--;
     client->host->n_held--;
     core->table->n_locks--;
+    core->table->n_ambiguous -= lock->ambiguous;
     count_unclaimed(core, lock, false);
     hf_file_wake(core, hf_lock_file(lock), lock->node.first, lock->node.last);
     hf_owner_review_later(core, hf_lock_owner(lock));
@@ -121,7 +124,7 @@ int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *ow
     if (!lock)
         return HF_ENOMEM;
     link_lock(core, lock);
-    hf_limits_loaded(core, lock);
+    hf_limits_held_by(core, owner, file);
     return 0;
 }
 

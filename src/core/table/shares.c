@@ -168,6 +168,7 @@ int hf_share_load(struct hf_core *core, struct hf_client *client, struct hf_file
            hf_list_entry(place, struct hf_share, in_client)->life > share->life)
         place = place->prev;
     hf_list_add_after(place, &share->in_client);
+    hf_limits_held(core, client, file);
     return 0;
 }
 

@@ -57,6 +57,7 @@ struct hf_lock {
     bool durable : 1;   /* the lock has a record */
     bool unclaimed : 1; /* the lock is held from before the restart, and not reclaimed yet */
     bool told : 1;      /* the lock's ending was told (ending.h); it may come back */
+    bool ambiguous : 1; /* the lock's id tells another life than its own (clients.h) */
 };
 
 /*
@@ -173,6 +174,8 @@ struct hf_table {
     struct hf_waiting no_waiting;  /* always empty */
     struct hf_file_queue no_queue; /* always empty */
     uint64_t n_locks, n_shares, n_waiters;
+    /* How many recorded locks would be of another life after a restart (REC-01j). */
+    uint64_t n_ambiguous;
     /*
      * The highest limits since the start, and what was loaded; they hold for an UNLOCK (limits.c).
      */
@@ -351,13 +354,17 @@ int hf_limit_one(struct hf_core *core, const struct hf_client *client, const str
 int hf_limit_lock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 
-/* The first takes new limits, the second a lock that was loaded. An UNLOCK is never held up by
- * limits that were lowered. */
+/* Takes new limits. An UNLOCK is never held up by limits that were lowered. */
 void hf_limits_raise(struct hf_core *core, const struct hf_limits *limits);
-void hf_limits_loaded(struct hf_core *core, const struct hf_lock *lock);
-/* Raises the limits for a grant after a wait, which may exceed them: it fills the gaps between its
- * owner's locks. */
-void hf_limits_granted(struct hf_core *core, const struct hf_owner *owner,
+
+/*
+ * Raise the limits for UNLOCK to what the client, and the owner, has: after it was loaded, and
+ * after a grant to a waiter, which may exceed them because it fills the gaps between its owner's
+ * locks.
+ */
+void hf_limits_held(struct hf_core *core, const struct hf_client *client,
+                    const struct hf_file *file);
+void hf_limits_held_by(struct hf_core *core, const struct hf_owner *owner,
                        const struct hf_file *file);
 int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 

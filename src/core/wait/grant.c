@@ -152,6 +152,21 @@ void hf_grant_resume(struct hf_core *core, struct hf_waiter *waiter)
     waiter->outcall.arrived = 1;
 }
 
+/* As after a restart, the client may have taken the lock at the first call. */
+void hf_grants_follow(struct hf_core *core, struct hf_client *client)
+{
+    hf_list_foreach (node, &client->waiters) {
+        struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_client);
+
+        core->table->work++;
+        if (!w->granting || w->outcall.attempts == 0)
+            continue;
+        hf_grant_begin(core, w, w->outcall.seq);
+        w->outcall.arrived = 1;
+    }
+    hf_outcall_end(core, &client->probe); /* where it was, nobody has to answer */
+}
+
 struct hf_waiter *hf_grant_find(const struct hf_core *core, uint64_t call_id)
 {
     struct hf_outcall *outcall = hf_outcall_find(core, call_id);

@@ -13,8 +13,8 @@ void hf_waiter_del(struct hf_core *core, struct hf_waiter *waiter);
 /* Makes GRANTED carry this handle of the file. HF_ENOMEM: it carries the one before. */
 int hf_waiter_keep_handle(struct hf_core *core, struct hf_waiter *waiter, struct hf_bytes fh);
 
-/* Counts, or no longer counts, locks that the waiter's owner had and that are still to be
- * reclaimed. */
+/* Counts, or no longer counts, locks that the waiter's owner had: those that are still to be
+ * reclaimed, and those of another life than the waiter's. */
 void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *waiter, bool more);
 
 /* Puts a waiter that is gone among its owner's and its client's again. */

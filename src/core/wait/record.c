@@ -64,8 +64,8 @@ static void forget(struct hf_core *core, struct hf_behind *behind)
 
 const struct hf_behind_ops hf_waiter_behind = {put_record, forget};
 
-/* Loads what the waiter's owner had, as of the waiter's life: that is never an earlier one than its
- * own. */
+/* Loads what the waiter's owner had, as of the waiter's life. A start does not continue from a run
+ * that ended while a part was of another (REC-01j). */
 static int load_had(struct hf_core *core, struct hf_waiter *w, const struct hf_record_extra *extra)
 {
     if (extra->n_had == 0)

@@ -123,7 +123,7 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
         return HF_ENOMEM;
     }
     hf_txn_begin_giving(&txn, core, now, &w->file->seq);
-    /* The waiter's place in the queue may be undone. */
+    /* The grant depends on the wait, whose beginning is undone if its batch fails. */
     txn.depends |= !hf_durable_has(core, w->seq);
     if ((w->monitored && hf_client_register(&txn, w->owner->client) < 0) ||
         hf_table_add(&txn, w->file, &want) < 0 || hf_undo_reserve(core) < 0) {
@@ -131,7 +131,7 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
         forget_had(core, w);
         return HF_ENOMEM;
     }
-    hf_limits_granted(core, w->owner, w->file);
+    hf_limits_held_by(core, w->owner, w->file);
     hf_undo_push(core, (struct hf_undo){&grant_undo, .object = w});
     hf_waiter_leave_queue(core, w);
     w->granting = true;

@@ -89,6 +89,9 @@ struct hf_wait {
     /* How many unclaimed locks the waiters being granted had: if they are refused, these are to be
      * reclaimed. */
     uint32_t n_unclaimed;
+    /* How many locks of another life than their waiter's these had: the record of a waiter tells
+     * one life for all. */
+    uint32_t n_ambiguous;
     bool put_back;         /* some of these came back since recovery last looked */
     struct hf_list all;    /* has all waiters, the oldest first */
     uint32_t *n_by_export; /* counts those that wait, by the rule of their files' export */
@@ -142,9 +145,9 @@ void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *waiter, const st
 void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *waiter);
 
 /*
- * Ends the GRANTED callbacks in this range, because the owner shows that it knows of its grants, or
- * gives them up. waits: it shows it by a blocking request, which repeats the one that was granted
- * if the range is the same; then its answer, even a refusal, ends the wait.
+ * Ends the GRANTED callbacks to the owner in this range: a request of the owner shows that it knows
+ * of its grants, or gives them up. waits: that request is a blocking one. If it has the range of a
+ * granted request, it repeats that one, and its answer, even a refusal, ends the owner's wait.
  */
 void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struct hf_file *file,
                              uint64_t first, uint64_t last, bool waits);
@@ -173,6 +176,9 @@ bool hf_deadlock_by_queueing(struct hf_core *core, const struct hf_file *file,
 /* Returns the waiter whose GRANTED callback has this id and was attempted at least once; NULL:
  * there is none. */
 struct hf_waiter *hf_grant_find(const struct hf_core *core, uint64_t call_id);
+
+/* Makes the callbacks that are on their way again, because the client has another address. */
+void hf_grants_follow(struct hf_core *core, struct hf_client *client);
 
 /* Takes the client's answer to the GRANTED callback, from the call's result or from GRANTED_RES. */
 void hf_grant_answered(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter,

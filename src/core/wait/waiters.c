@@ -264,8 +264,11 @@ void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *w, const struct 
     w->transport = peer->transport;
     w->version = args->version;
     w->msg = args->msg;
-    if (life > w->life)
-        w->life = life; /* the client waits again after its restart */
+    if (life > w->life) { /* the client waits again after its restart */
+        hf_waiter_count_had(core, w, false);
+        w->life = life;
+        hf_waiter_count_had(core, w, true);
+    }
 }
 
 /* Makes the waiter exclusive. This is not undone when a batch fails: a client that waits in the
@@ -312,6 +315,8 @@ void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *w, bool m
     for (uint32_t i = 0; i < w->n_had; i++) {
         if (w->had[i].unclaimed)
             core->wait->n_unclaimed += more ? 1 : UINT32_MAX;
+        if (w->had[i].life != w->life)
+            core->wait->n_ambiguous += more ? 1 : UINT32_MAX;
     }
 }
 

@@ -1,0 +1,186 @@
+/*
+ * A request comes from an address that no client has, with a name for which the operator vouches
+ * there (TRK-02, config.vouches). It is the client that was at another address, if it is not there
+ * any more. So the host at that address is asked by SM_STAT:
+ *   - it names the state that the client has (or we know none of it): the client is still there.
+ *     Two hosts use one name, and count as two clients;
+ *   - it names another state, or does not answer: the client has moved, and takes along all that it
+ *     has.
+ * Meanwhile the request is put off. Were it served, its sender would wait for locks of its own, and
+ * an UNLOCK would find nothing. Where the operator says that the client uses several addresses at
+ * once, the old address is not asked.
+ */
+#include "base/programs.h"
+#include "core/clients/clients.h"
+#include "core/internal.h"
+#include "core/outcall/outcall.h"
+#include "core/recovery/private.h"
+#include "core/wait/wait.h"
+
+enum {
+    TIMEOUT_MS = 2000,
+    /* How long the answer counts; requests that were put off are repeated within this time. */
+    RECENT_MS = 60000,
+    PAUSE_MS = 1000, /* the pause after a question that could not be asked */
+    SM_STAT_PROC = 1,
+};
+
+static struct hf_client *client_of(struct hf_outcall *outcall)
+{
+    return hf_container_of(outcall, struct hf_client_recovery, arrival.outcall)->client;
+}
+
+static struct hf_arrival *arrival_of(struct hf_client *client)
+{
+    return &hf_recovery_of(client)->arrival;
+}
+
+static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                  struct hf_outcall_attempt *out)
+{
+    const struct hf_client *client = client_of(outcall);
+
+    (void)now;
+    out->kind = HF_OUTCALL_STAT;
+    out->client_id = client->id;
+    out->host = client->name;
+    out->to[0] = client->addr;
+    out->n_to = 1;
+    out->from = client->m.local;
+    out->transport = HF_TRANSPORT_TCP;
+    out->prog = HF_PROGRAM_NSM;
+    out->vers = 1;
+    out->proc = SM_STAT_PROC;
+    if (core->config.call_timeout_ms > TIMEOUT_MS)
+        out->timeout_ms = TIMEOUT_MS;
+}
+
+static void tell(struct hf_core *core, enum hf_event_kind kind, const struct hf_client *client,
+                 const struct hf_addr *addr, int32_t state)
+{
+    struct hf_event *event = hf_client_event(core, kind, client, state, 0, 0);
+
+    if (event)
+        event->addr = *addr;
+}
+
+/* True if the new address belongs to a client of its own by now. */
+static bool is_taken(const struct hf_core *core, const struct hf_client *client,
+                     const struct hf_addr *addr)
+{
+    const struct hf_peer peer = {.name = client->name,
+                                 .addr = *addr,
+                                 .local = client->m.local,
+                                 .transport = client->m.transport};
+
+    return hf_client_find_nlm(core, &peer) != NULL;
+}
+
+/* Moves the client. If memory runs out, the client's next request tries it again. */
+static void move(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                 const struct hf_addr *addr)
+{
+    if (is_taken(core, client, addr) || hf_client_move(core, now, client, addr, false) < 0)
+        return;
+    tell(core, HF_EVENT_CLIENT_MOVED, client, addr, 0);
+    hf_notice_follow(core, client);
+    hf_grants_follow(core, client);
+}
+
+/* Ends the question; the reference that it holds goes with it. */
+static void end(struct hf_core *core, struct hf_now now, struct hf_client *client)
+{
+    hf_outcall_end(core, &arrival_of(client)->outcall);
+    hf_client_idle(core, now, client);
+    hf_client_unref(core, client);
+}
+
+static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                 enum hf_outcall_outcome outcome)
+{
+    struct hf_client *client = client_of(outcall);
+    struct hf_arrival *arrival = arrival_of(client);
+
+    (void)outcome;
+    if (!outcall->tried) {
+        hf_outcall_pause(core, now, outcall, now.mono_ms + PAUSE_MS);
+        return;
+    }
+    /* A request of the client from its old address is an answer, too. */
+    if (client->n_heard == arrival->heard)
+        move(core, now, client, &arrival->to);
+    end(core, now, client);
+}
+
+static const struct hf_outcall_ops arrival_ops = {HF_OUTCALL_VERIFICATIONS, start, done, NULL};
+
+/* True if the client may have this NSM state: it has told us of no other. */
+static bool may_have(const struct hf_client *client, int32_t state)
+{
+    int32_t newest = client->lives.states[0];
+
+    return state == newest || state == client->m.state || (newest == 0 && client->m.state == 0);
+}
+
+bool hf_arrival_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                         int32_t state)
+{
+    struct hf_client *client;
+    struct hf_arrival *arrival;
+
+    if (outcall->ops != &arrival_ops)
+        return false;
+    client = client_of(outcall);
+    arrival = arrival_of(client);
+    if (may_have(client, state)) {
+        arrival->decided_ms = now.mono_ms;
+        tell(core, HF_EVENT_CLIENT_DOUBLED, client, &arrival->to, state);
+    } else {
+        move(core, now, client, &arrival->to);
+    }
+    end(core, now, client);
+    return true;
+}
+
+/* Begins to ask the client's old address. Returns false if that has answered not long ago. */
+static bool ask(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                const struct hf_addr *addr)
+{
+    struct hf_arrival *arrival = arrival_of(client);
+
+    if (arrival->outcall.state != HF_OUTCALL_IDLE)
+        return true;
+    if (arrival->decided_ms != 0 && now.mono_ms < arrival->decided_ms + RECENT_MS &&
+        hf_addr_same_host(&arrival->to, addr))
+        return false;
+    client->refs++;
+    arrival->to = *addr;
+    arrival->to.port = 0;
+    arrival->heard = client->n_heard;
+    hf_outcall_begin(core, &arrival->outcall, &arrival_ops, 0);
+    return true;
+}
+
+struct hf_client *hf_client_arrives(struct hf_core *core, struct hf_now now,
+                                    const struct hf_peer *peer, bool *pending)
+{
+    struct hf_client *client = hf_client_find_moved(core, peer);
+    bool known;
+
+    if (!client)
+        return NULL;
+    if (!hf_vouch_of(core, peer->name, &peer->addr)->at_once) {
+        *pending = ask(core, now, client, &peer->addr);
+        return NULL;
+    }
+    known = hf_client_is_known_at(client, &peer->addr);
+    if (hf_client_move(core, now, client, &peer->addr, true) < 0) {
+        *pending = true;
+        return NULL;
+    }
+    if (!known) {
+        tell(core, HF_EVENT_CLIENT_MOVED, client, &peer->addr, 0);
+        hf_notice_follow(core, client);
+    }
+    return client;
+}
