@@ -42,6 +42,7 @@ struct peer {
     int fd;
     bool udp;
     bool broken;      /* the server has closed the connection, or takes nothing more */
+    bool accepted;    /* something came from the server (peer_discard) */
     const char *name; /* of its host */
     uint32_t xid;
     unsigned pending; /* requests without an answer */
@@ -112,6 +113,7 @@ struct shape {
 
 /* hostile_crowds.c */
 void local_user_run(struct attack *attack);
+void hasty_user_run(struct attack *attack);
 void held_calls_run(struct attack *attack);
 void unproved_run(struct attack *attack);
 void lists_run(struct attack *attack);

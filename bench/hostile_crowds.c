@@ -47,7 +47,7 @@ static const char *address_of(unsigned number)
     return text;
 }
 
-/* ---- local-user: an ordinary user of the server's host ---- */
+/* ---- local-user, hasty-user: an ordinary user of the server's host ---- */
 
 /* Of this thread only: the C library would change all of them. */
 static void become_user(void)
@@ -72,11 +72,13 @@ static void ask_as_invented_clients(struct attack *attack, struct peer *p)
         peer_put(p, &r);
         attack->sent++;
     }
-    if (peer_try_flush(p))
-        peer_discard(p);
+    (void)peer_try_flush(p);
+    peer_discard(p);
 }
 
-void local_user_run(struct attack *attack)
+/* hasty: of a connection that is closed before it is accepted the kernel does not tell whose it
+ * was. The other user closes none before the server has answered, or has closed it. */
+static void run_as_user(struct attack *attack, bool hasty)
 {
     static struct peer *peers[USER_CONNECTIONS];
     unsigned at = 0;
@@ -85,20 +87,35 @@ void local_user_run(struct attack *attack)
     while (!atomic_load(&attack->stop)) {
         struct peer **p = &peers[at++ % USER_CONNECTIONS];
 
-        if (*p && (*p)->broken) {
+        if (*p && (*p)->broken && !hasty)
+            peer_discard(*p);
+        if (*p && (*p)->broken && (hasty || (*p)->accepted)) {
             peer_del(*p);
             *p = NULL;
         }
         if (!*p)
             *p = peer_new_from_any_port("127.0.0.1", "user");
-        if (*p)
+        if (*p && !(*p)->broken)
             ask_as_invented_clients(attack, *p);
     }
     for (unsigned i = 0; i < USER_CONNECTIONS; i++) {
-        if (peers[i])
-            peer_del(peers[i]);
+        if (!peers[i])
+            continue;
+        for (peer_discard(peers[i]); !hasty && !peers[i]->accepted; peer_discard(peers[i]))
+            pause_ns(STEP_NS);
+        peer_del(peers[i]);
         peers[i] = NULL;
     }
+}
+
+void local_user_run(struct attack *attack)
+{
+    run_as_user(attack, false);
+}
+
+void hasty_user_run(struct attack *attack)
+{
+    run_as_user(attack, true);
 }
 
 /* ---- held-calls: UNLOCKs that wait for callbacks to lock managers that are silent ---- */

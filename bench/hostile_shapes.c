@@ -441,6 +441,8 @@ const struct shape shapes[] = {
     {"connections", "connections opened and closed", .run = connections_run},
     {"local-user", "a user of the server's host: 600 connections, and clients that he invents",
      .run = local_user_run},
+    {"hasty-user", "the same, and he closes connections before the server accepts them",
+     .run = hasty_user_run},
     {"held-calls", "17 addresses with UNLOCKs that wait for callbacks to silent hosts",
      .run = held_calls_run},
     {"unproved", "32 silent addresses by UDP: LOCKs that wait, and messages", .run = unproved_run},

@@ -281,10 +281,10 @@ void peer_discard(struct peer *p)
 {
     ssize_t n;
 
-    do
-        n = recv(p->fd, p->in, sizeof(p->in), MSG_DONTWAIT);
-    while (n > 0);
-    p->broken = n == 0 || (n < 0 && errno != EAGAIN);
+    while ((n = recv(p->fd, p->in, sizeof(p->in), MSG_DONTWAIT)) > 0)
+        p->accepted = true;
+    p->broken |= n == 0 || errno != EAGAIN;
+    p->accepted |= n == 0 || errno != EAGAIN;
     p->pending = 0;
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """holdfastctl (ADM-04): each command, its tables, its JSON, its exit codes; check against hosts dead and alive."""
 import contextlib
+import http.server
 import json
 import os
 import pty
@@ -8,7 +9,9 @@ import re
 import socket
 import subprocess
 import tempfile
+import threading
 import unicodedata
+import urllib.parse
 from pathlib import Path
 
 from ctl_program import CTL, NOT_FOUND, OK, REFUSED, TROUBLE, UNREACHABLE, USAGE, ctl, ctl_ok, on_terminal
@@ -63,6 +66,54 @@ def status_clients_locks_and_waiters():
         assert len(json.loads(ctl_ok("locks", "--json", "--file", "0102", "--limit", "1"))) == 1
         for url in ("http://127.0.0.1:8049", "http://127.0.0.1:8049/"):  # as the README and a browser write it
             assert "alpha.example" in ctl_ok("--url", url, "clients")
+
+
+@contextlib.contextmanager
+def answering(pages):
+    """The URL of a server that is no holdfastd: pages of a list, by their cursor."""
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            cursor = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query).get("cursor", ["0"])[0]
+            body = json.dumps(pages[cursor]).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@tap.test
+def a_list_of_several_pages():
+    """ADM-04: ages are told in two units, of which the second is less than one of the first; and rows that are left out are
+    counted over all pages."""
+    lock = {"id": "1", "client": {"id": "1", "name": "alpha"}, "owner": {"svid": 1, "text": "", "handle": "aa"}, "file": "0a",
+            "range": {"first": "0"}, "mode": "exclusive", "export": "default", "waiters": 0}
+    ages = {59: "59s", 3599: "59m 59s", 7500: "2h 05m", 180000: "2d 02h"}
+    rows = [lock | {"held_seconds": age} for age in ages]
+    pages = {"0": {"locks": rows[:2], "unnamed": 2, "next": "7"}, "7": {"locks": rows[2:], "unnamed": 1, "next": None}}
+    with answering(pages) as url:
+        status, out, err = ctl("--url", url, "locks")
+    assert status == OK and all(age in out for age in ages.values()), (out, err)
+    assert "no path is known for their file: 3 locks" in err, err
+
+
+@tap.test
+def grace_is_held_for_a_number_of_seconds():
+    """ADM-04: no number, none at all or too long a one is not taken for the end of holding."""
+    with Daemon():
+        for seconds in ("", "x", "1x", "-1", "10000"):
+            assert ctl("grace", "hold", seconds)[0] == USAGE, seconds
 
 
 @tap.test

@@ -101,11 +101,12 @@ def a_list_that_is_cut_says_so():
 @tap.test
 def lists_are_csv_too():
     """--csv has a line of titles and whole texts in quotes; a name that looks like a formula is no formula."""
-    with Scene(), Locker('=cmd("x"),1', "192.0.2.3") as evil:
-        assert evil.lock(b"evil") == "granted"
+    with Scene(), Locker('=cmd("x"),1', "192.0.2.3") as evil, Locker("@SUM(1)", "192.0.2.2") as other:
+        assert evil.lock(b"evil") == other.lock(b"other") == "granted"
         out = ctl_ok("locks", "--csv", "--sort", "owner")
         found = list(csv.DictReader(io.StringIO(out, newline="")))
-        assert len(found) == 4 and {row["CLIENT"] for row in found} > {"alpha.example (192.0.2.1)", "'=cmd(\"x\"),1 (192.0.2.3)"}, found
+        assert len(found) == 5 and {row["CLIENT"] for row in found} > {"alpha.example (192.0.2.1)", "'=cmd(\"x\"),1 (192.0.2.3)",
+                                                                       "'@SUM(1) (192.0.2.2)"}, found
         assert all(row["ID"].isdigit() for row in found)
         assert list(csv.DictReader(io.StringIO(ctl_ok("waiters", "--csv"))))[0]["HELD BY"] == "alpha.example (192.0.2.1)"
 

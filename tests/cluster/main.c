@@ -18,7 +18,8 @@ static const char help[] =
     "  --seed N [--trace]    run one, with its history when --trace is given\n"
     "  --same-hash           check that a seed decides everything\n"
     "  --timing              how long the service is away after a fault of its owner\n"
-    "  --hunt N              run N seeds, up to the first violation; for the mutants "
+    "  --hunt N [--from S]   run seed S and then N seeds, up to the first violation; for the "
+    "mutants "
     "(tests/mutants)\n"
     "  --help                this text\n";
 
@@ -233,7 +234,7 @@ int main(int argc, char **argv)
     case OPT_TIMING:
         return cl_run_timing() != 0;
     case OPT_HUNT:
-        return cl_run_hunt(r.count) != 0;
+        return cl_run_hunt(r.from, r.count) != 0;
     default:
         fputs(help, stdout);
         return 0;

@@ -18,7 +18,8 @@ int cl_run_same_hash(void);
 /* How long the service is away after each kind of fault of its owner (timing.c). */
 int cl_run_timing(void);
 
-/* Runs this many seeds, up to the first violation (hunt.c). */
-int cl_run_hunt(uint64_t seeds);
+/* Runs the first one, which once found something, and then this many seeds, up to the first
+ * violation (hunt.c). */
+int cl_run_hunt(uint64_t first, uint64_t seeds);
 
 #endif

@@ -226,7 +226,7 @@ static void execute(struct cl_world *world, unsigned node, const struct cl_packe
     packet.answer = true;
     packet.stat = (uint8_t)a.stat;
     n->cache[n->next_cached++ % CL_CACHE] = (struct cl_cached){.used = true, .answer = packet};
-    answer_when_durable(world, node, a.seq, &packet);
+    answer_when_durable(world, node, a.ticket.seq, &packet);
 }
 
 static void call_answered(struct cl_world *world, unsigned node, const struct cl_packet *packet)

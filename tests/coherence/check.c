@@ -29,7 +29,7 @@ void sum_of_locks(const struct world *w, uint8_t sum[FILES][CELLS])
     sum_of(w, -1, sum);
 }
 
-/* The first durable lock that the kernel does not hold; false: it holds all. */
+/* Finds the first durable lock that the kernel does not hold. False: the kernel holds all. */
 static bool find_missing(const struct world *w, struct range *out)
 {
     for (unsigned i = 0; i < w->records.count; i++) {
@@ -81,7 +81,8 @@ static void check_beliefs(struct world *w)
     }
 }
 
-/* A belief is sound again once the core still has it after the keeper came back. Lost ones go. */
+/* When a new keeper is in order again, processes forget the locks which they had before and which
+ * the core has lost meanwhile. */
 static void settle_beliefs(struct world *w)
 {
     uint8_t sum[FILES][CELLS];
@@ -130,7 +131,7 @@ bool is_coarse(const struct world *w)
     return status.coarse_files > 0;
 }
 
-/* Nothing is in flight: the kernel holds the sum, no more and no less. */
+/* If no operation is in flight, the kernel must hold exactly the sum of the clients' locks. */
 static void check_sum(struct world *w)
 {
     uint8_t sum[FILES][CELLS];

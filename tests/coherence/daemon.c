@@ -43,7 +43,7 @@ void daemon_crash(struct world *w)
 {
     TRACE(w, "the daemon dies");
     if (w->committing && sim_rng_one_in(&w->rng, 2))
-        records_apply(&w->records, w->committing); /* the store had it */
+        records_apply(&w->records, w->committing); /* the store had written the batch */
     w->committing = NULL;
     w->heap.after = -1;
     hf_core_del(w->core);
@@ -63,7 +63,7 @@ void daemon_disconnected(struct world *w)
     hf_core_claims_lost(w->core, w->now);
 }
 
-/* LIST, and the difference is corrected. */
+/* Connects: the keeper lists what it holds (LIST), and the core corrects the difference. */
 void daemon_connect(struct world *w)
 {
     int rv = 0;
@@ -143,7 +143,7 @@ void daemon_commit_done(struct world *w, bool fails)
     hf_core_batch_done(w->core, w->now, batch->seq, fails ? HF_EIO : 0);
     w->started |= !fails;
     for (unsigned p = 0; p < PROCS && fails; p++) {
-        if (w->procs[p].answered && w->procs[p].answer.seq > hf_core_durable(w->core))
+        if (w->procs[p].answered && w->procs[p].answer.ticket.seq > hf_core_durable(w->core))
             w->procs[p].answer = (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     daemon_turn(w);

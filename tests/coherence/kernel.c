@@ -217,7 +217,7 @@ void keeper_step(struct world *w)
     }
 }
 
-/* What was sent and not read is lost; so are results, and waits end without being made. */
+/* Loses the operations that the keeper has not read, and all results. Its waits get no lock. */
 void keeper_disconnect(struct world *w)
 {
     while (w->keeper_up && w->n_ops > 0 && !sim_rng_one_in(&w->rng, 3))

@@ -155,8 +155,8 @@ static void ask_core(struct world *w, unsigned p)
                                      : "CANCEL",
           proc->ask.block ? " blocking" : "", proc->ask.reclaim ? " reclaim" : "",
           proc->ask.range.file, proc->ask.range.first, proc->ask.range.last,
-          proc->ask.exclusive ? "exclusive" : "shared", (int)a.stat, (unsigned long long)a.seq,
-          (unsigned long long)a.claim);
+          proc->ask.exclusive ? "exclusive" : "shared", (int)a.stat,
+          (unsigned long long)a.ticket.seq, (unsigned long long)a.claim);
     proc->claim = a.claim;
     if (a.claim != 0) {
         proc->parked_at = ++w->parked;
@@ -211,9 +211,9 @@ static void check_released(struct world *w, const struct proc *proc)
 
     hf_core_view_status(w->core, w->now, &status);
     if (!w->connected || !hf_core_claims_ready(w->core) || (status.grace_active && !w->durable) ||
-        proc->answer.seq == 0 || w->n_results > 0 || w->n_ops > 0 || w->step < w->unsettled + 300 ||
-        is_coarse(w))
-        return; /* it released nothing; or a release of another client is in progress */
+        proc->answer.ticket.seq == 0 || w->n_results > 0 || w->n_ops > 0 ||
+        w->step < w->unsettled + 300 || is_coarse(w))
+        return; /* the request released no lock, or another client's release goes on */
     for (unsigned p = 0; p < PROCS; p++) {
         if (&w->procs[p] != proc && (w->procs[p].ask.what != NOTHING || w->procs[p].blocked))
             return;
@@ -271,7 +271,7 @@ static void told(struct world *w, unsigned p)
 {
     struct proc *proc = &w->procs[p];
 
-    if (proc->answered && proc->answer.seq <= hf_core_released(w->core))
+    if (proc->answered && proc->answer.ticket.seq <= hf_core_released(w->core))
         on_answer(w, proc);
 }
 
@@ -355,13 +355,13 @@ static void repeat_unlock(struct world *w, unsigned p)
     struct range r = proc->ask.range;
     struct hf_answer a;
 
-    if (proc->answer.stat != HF_STAT_GRANTED || proc->answer.seq > hf_core_durable(w->core) ||
-        !w->connected || !hf_core_claims_ready(w->core) || is_coarse(w) ||
-        !others_are_idle(w, proc))
+    if (proc->answer.stat != HF_STAT_GRANTED ||
+        proc->answer.ticket.seq > hf_core_durable(w->core) || !w->connected ||
+        !hf_core_claims_ready(w->core) || is_coarse(w) || !others_are_idle(w, proc))
         return;
     a = hf_core_unlock(w->core, w->now, &peer, &args);
     hf_core_view_status(w->core, w->now, &status);
-    if (a.stat != HF_STAT_GRANTED || a.claim != 0 || a.seq > hf_core_released(w->core) ||
+    if (a.stat != HF_STAT_GRANTED || a.claim != 0 || a.ticket.seq > hf_core_released(w->core) ||
         (status.grace_active && !w->durable))
         return;
     w->repeats++;
@@ -384,7 +384,7 @@ void nlm_step(struct world *w)
     if (proc->blocked && proc->asked) {
         if (!w->calm && !sim_rng_one_in(&w->rng, 10))
             return;
-        if (w->calm) { /* it gets its lock; a waiter that was given up is told so when it polls */
+        if (w->calm) { /* the lock will be granted; a dropped waiter learns it by a poll */
             if (sim_rng_one_in(&w->rng, 200))
                 ask_core(w, p);
             return;
@@ -444,7 +444,7 @@ void nlm_lost(struct world *w)
     w->losses++;
 }
 
-/* What it asked is still in the daemon's hands. */
+/* Keeps the request of a client that boots: the daemon still has it. False: there is no room. */
 static bool leave_ghost(struct world *w, unsigned p)
 {
     const struct proc *proc = &w->procs[p];

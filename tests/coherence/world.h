@@ -25,7 +25,7 @@ enum {
     CELLS = 6, /* of one byte each; the last one reaches to the end */
     PROCS = 4, /* NLM clients, each a host with one process */
     OUTSIDE = 3,
-    HOLDERS = 1 + OUTSIDE, /* of the kernel's locks: the keeper is the first */
+    HOLDERS = 1 + OUTSIDE, /* who may have the kernel's locks: the keeper is the first */
     PIPE = 256,
     WAITS = 32,
     GHOSTS = 4,
@@ -46,23 +46,23 @@ struct ask {
 
 /* A process of an NLM client. */
 struct proc {
-    uint8_t believes[FILES][CELLS]; /* enum hf_claim_mode */
-    bool shaky[FILES][CELLS];       /* the keeper died since: it may be lost */
-    bool unreclaimed[FILES][CELLS]; /* since the daemon's restart */
-    struct ask ask;                 /* NOTHING: it thinks */
-    struct ask again;               /* what the daemon took with it, to be asked once more */
-    bool asked;                     /* the daemon has it; else it is to be sent */
-    bool blocked;                   /* it was told to wait */
-    uint64_t claim;                 /* the decision that it waits for */
-    uint64_t parked_at;             /* its place among those that wait */
-    uint64_t came;                  /* hf_core_asked() when it was asked first; 0: not waiting */
+    uint8_t believes[FILES][CELLS]; /* its locks; enum hf_claim_mode */
+    bool shaky[FILES][CELLS];       /* the keeper died since: the lock may be lost */
+    bool unreclaimed[FILES][CELLS]; /* locks not reclaimed since the daemon's restart */
+    struct ask ask;                 /* NOTHING: the process asks for nothing now */
+    struct ask again;               /* a request that a dead daemon had, to be repeated */
+    bool asked;                     /* the daemon has the request; else it is to be sent */
+    bool blocked;                   /* the process was told to wait */
+    uint64_t claim;                 /* the decision that the request waits for */
+    uint64_t parked_at;             /* its place among the waiting requests */
+    uint64_t came;                  /* hf_core_asked() at the first try; 0: no request waits */
     bool answered;                  /* the answer waits for its batch */
     struct hf_answer answer;
     int32_t life;
     uint64_t since; /* step */
 };
 
-/* A request of a client that has booted since: the daemon still has it. */
+/* A request that the daemon still has, though its client has rebooted since. */
 struct ghost {
     unsigned proc;
     struct ask ask;
@@ -76,7 +76,7 @@ struct outsider {
     bool waits;
     struct range range;
     uint8_t mode;
-    uint64_t since[FILES][CELLS]; /* step at which it got the cell */
+    uint64_t since[FILES][CELLS]; /* the step at which the program got the cell */
 };
 
 struct wait {
@@ -116,17 +116,17 @@ struct world {
 
     bool keeper_up, connected;
     struct wait waits[WAITS];
-    struct op ops[PIPE]; /* on their way to the keeper */
+    struct op ops[PIPE]; /* operations on their way to the keeper */
     unsigned n_ops;
-    struct hf_claim_result results[PIPE]; /* on their way back */
+    struct hf_claim_result results[PIPE]; /* results on their way to the daemon */
     unsigned n_results;
 
     bool refused[FILES][CELLS]; /* the kernel could not hold it (UNMIRRORED) in this world */
 
     bool synced;        /* since the keeper's start the kernel held all that is durable */
-    bool started;       /* the epoch is durable */
+    bool started;       /* the daemon's epoch is durable */
     uint64_t unsettled; /* the step in which a client last booted, or stopped waiting */
-    bool calm;          /* nothing more goes wrong, and all is given back */
+    bool calm;          /* faults have ended, and all locks are given back */
     uint64_t repeats, ghosts_made, simulated_made, coarse_made;
     uint64_t grants, outside_grants, refusals, losses, waits_made, crashes_made;
     const char *violation;

@@ -17,6 +17,7 @@ Before it looks at the tree, it plants each kind of mistake in a small tree of i
 With --count it prints the number of references that lead nowhere, and nothing else.
 """
 import ast
+import json
 import pathlib
 import re
 import sys
@@ -240,9 +241,25 @@ def cells_are_short(root):
             for cell in re.split(r"(?<!\\)\|", line) if len(cell.split()) > CELL_WORDS]
 
 
+def administration_is_listed(root):
+    """SPEC section 7 names every command of holdfastctl and every path of REST, and no others."""
+    spec, program, api = (root / name for name in ("docs/reference/SPEC.md", "src/ctl/main.c", "src/admin/openapi.json"))
+    if not (program.exists() and api.exists()):
+        return []
+    rest = re.search(r"^- \*\*REST\*\*.*?(?=^- )", spec.read_text(), re.M | re.S)[0]
+    commands = re.search(r"^- \*\*holdfastctl\*\*.*?;", spec.read_text(), re.M | re.S)[0]
+    named = {"commands": set(re.findall(r"`([a-z]+)[^`]*`", commands)),
+             "paths": {word for quoted in re.findall(r"`([^`]*)`", rest) for word in re.split(r"[\s,]+", quoted) if re.fullmatch(r"[a-z][\w{}/.-]*", word)}}
+    there = {"commands": set(re.findall(r'^    \{"([a-z]+)", "', program.read_text(), re.M)),
+             "paths": {path.removeprefix("/api/v1/") for path in json.loads(api.read_text())["paths"] if path.startswith("/api/")}}
+    named["paths"].discard("src/admin/openapi.json")
+    wrong = [f"docs/reference/SPEC.md: section 7 does not name {one!r} of the {kind}" for kind in there for one in sorted(there[kind] - named[kind])]
+    return wrong + [f"docs/reference/SPEC.md: section 7 names {one!r}, which is none of the {kind}" for kind in there for one in sorted(named[kind] - there[kind])]
+
+
 CHECKS = [ids_are_defined_once_with_a_status, named_ids_are_defined, clauses_are_marked_in_order,
           implemented_clauses_are_tested, documents_exist,
-          links_resolve, source_files_are_described, cells_are_short]
+          links_resolve, source_files_are_described, cells_are_short, administration_is_listed]
 
 
 # ---- the checks, checked: a small tree that is right, and each mistake in turn ----
@@ -259,7 +276,13 @@ GOOD = {
     "tests/test_lock.c": "/* NLM-05a */\nstatic void one(void **state)\n{\n}\nT(one),\n",
 }
 
+SECTION_7 = {"docs/reference/SPEC.md": GOOD["docs/reference/SPEC.md"] +
+             "\n- **REST** under `/api/v1`: `GET locks`.\n- **holdfastctl** (NLM-01): `status`; tables\n",
+             "src/admin/openapi.json": '{"paths": {"/api/v1/locks": {}}}'}
+
 MISTAKES = [
+    ("a command is not in the list", "src/ctl/main.c", '    {"status", ""},\n    {"top", ""},\n', administration_is_listed, "does not name 'top'"),
+    ("a command is in the list that is none", "src/ctl/main.c", '    {"locks", ""},\n', administration_is_listed, "names 'status', which is none"),
     # what is done wrong; the file, its text; the check that must find it; a part of what it says
     ("an id is named that is not defined", "src/core/lock.h", "/* NLM-09 */", named_ids_are_defined, "lock.h:1: NLM-09"),
     ("a range of ids goes too far", "tests/test_lock.py", "\n# NLM-01..04", named_ids_are_defined, "py:2: NLM-04"),
@@ -317,7 +340,7 @@ def self_test():
         yield "a tree without a mistake passes", [said for check in CHECKS for said in check(root)]
     for what, name, text, check, expected in MISTAKES:
         with tempfile.TemporaryDirectory() as folder:
-            said = check(plant(folder, GOOD | {name: text}))
+            said = check(plant(folder, GOOD | (SECTION_7 if check is administration_is_listed else {}) | {name: text}))
             yield f"found: {what}", [] if any(expected in line for line in said) else [
                 f"expected {expected!r}, but it said {said}"]
 

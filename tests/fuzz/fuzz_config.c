@@ -34,6 +34,8 @@ static void print_and_read(const struct hf_config *config)
     hf_config_init(&again);
     HF_ASSERT(hf_config_read(&again, path, error) == 0);
     HF_ASSERT(again.port == config->port && again.n_export_rules == config->n_export_rules);
+    HF_ASSERT(again.n_clients == config->n_clients &&
+              memcmp(again.clients, config->clients, sizeof(again.clients)) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -50,7 +50,8 @@ class Client(threading.Thread):
         if not self.connection:
             self._connect()
             self.load.reconnects += 1
-            self._reclaim()
+            if not self.load.unnoticed:
+                self._reclaim()
         self.connection.send(rpc.call_message(xid, nlm.PROG, 4, proc, args))
         while True:
             reply = self.connection.reply()
@@ -82,7 +83,7 @@ class Client(threading.Thread):
                 self._drop()
                 time.sleep(0.01)
                 continue
-            if stat == "DENIED_GRACE_PERIOD":
+            if stat == "DENIED_GRACE_PERIOD" and not self.load.unnoticed:
                 time.sleep(0.02)
                 xid = rpc.new_xid()
                 continue
@@ -142,8 +143,10 @@ class Client(threading.Thread):
 
 
 class Load:
-    def __init__(self, server, clients=6, first=0):
-        self.server = server
+    """unnoticed: its clients are not told of restarts. They reclaim nothing, and a grace period is an error."""
+
+    def __init__(self, server, clients=6, first=0, unnoticed=False):
+        self.server, self.unnoticed = server, unnoticed
         self.ending = threading.Event()
         self.clients = [Client(self, number) for number in range(first, first + clients)]
         self.intervals = []  # (file, client, from, to) of contested files

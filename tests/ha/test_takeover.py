@@ -6,6 +6,7 @@ HA-05 is missed: `make takeovers`. Otherwise no verdict depends on how long some
 are held all the time, each on a file of its own.
 """
 import os
+import socket
 import statistics
 import time
 
@@ -13,11 +14,12 @@ from holdfast_test import netns, nsm, rpc, tap
 from holdfast_test.daemon import PORT, take_release_build, wait_until
 from cluster import FAULTS, SERVICE, SERVICE6, Cluster
 from load import Load, Prober
-from wires import Tap
+from wires import CLIENT, Tap
 
 MEASURING = "HOLDFAST_TAKEOVERS" in os.environ
 ROUNDS = int(os.environ.get("HOLDFAST_TAKEOVERS", "5"))
 HELD = int(os.environ.get("HOLDFAST_HELD", "0"))
+UNNOTICED = int(os.environ.get("HOLDFAST_UNNOTICED", "8"))  # takeovers that no client notices
 MANY = 100000
 GOAL_S, MOVE_GOAL_S = (2.0, 0.5) if HELD <= MANY else (4.0, 4.0)
 SETS = ("limits.locks=3000000", "notify.on_failure=keep")
@@ -73,6 +75,50 @@ def take_over(cluster, prober, kind):
     fault.heal()
     cluster.wait_for_pair()
     return times
+
+
+def move(cluster):
+    """A planned move to the other node; when it began."""
+    owner = cluster.wait_for_pair()
+    wait_until(lambda: owner.sees(cluster.other(owner)), "the owner knows of the other node")
+    began = time.monotonic()
+    owner.ctl("cluster", "move")
+    other = cluster.other(owner)
+    wait_until(lambda: other.role() == "active", "the service has moved")
+    cluster.wait_for_pair()
+    return began
+
+
+def sends_of_nsm(wire):
+    """Frames to clients that name the status monitor's program: SM_NOTIFY, or the question for its port."""
+    address = socket.inet_pton(socket.AF_INET, CLIENT)
+    return [frame for frame in wire.frames() if frame[30:34] == address and (100024).to_bytes(4, "big") in frame[42:]]
+
+
+@tap.test
+def takeovers_that_no_client_notices():
+    """REC-01a, HA-05: recovery.notify=needed: the owner is killed, stopped and cut off, and the service is moved, under load. The state
+    number stays, no node sends a notice, no client is refused for a grace period, and no lock is lost though none is reclaimed."""
+    slowest = 0
+    with (Cluster(*SETS, "recovery.notify=needed") as cluster, Prober(SERVICE) as prober, Load(SERVICE, unnoticed=True) as load,
+          Tap(cluster.nodes[0]) as alpha, Tap(cluster.nodes[1]) as beta):
+        number = state()
+        alpha.frames(), beta.frames()
+        for kind in ("kill", "move", "stop", "cut") * (UNNOTICED // 4):
+            load.wait_for_more(200)
+            if kind == "move":
+                move(cluster)
+                wait_until(lambda: prober.first_after(time.monotonic() - 0.05, ("GRANTED",)), "grants")
+            else:
+                slowest = max(slowest, take_over(cluster, prober, kind)[1])
+            assert state() == number
+            status, said = cluster.owner().get("/api/v1/status")
+            assert status == 200 and said["continued"] and not said["grace"]["active"], said
+            sent = sends_of_nsm(alpha) + sends_of_nsm(beta)
+            assert not sent, [frame.hex() for frame in sent[:3]]
+        check_locks(cluster, load)
+    tap.note(f"{UNNOTICED // 4} times each of kill, move, stop, cut: no notice, state {number}; "
+             f"at most {slowest:.3f} s from a fault to the first grant")
 
 
 def takeovers(kind):
@@ -149,13 +195,7 @@ def a_planned_move_costs_no_client_an_error():
     with Cluster(*SETS, fsync="on" if MEASURING else "off", held=HELD) as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load:
         for _ in range(ROUNDS):
             load.wait_for_more(200)
-            owner = cluster.wait_for_pair()
-            wait_until(lambda: owner.sees(cluster.other(owner)), "the owner knows of the other node")
-            began = time.monotonic()
-            owner.ctl("cluster", "move")
-            other = cluster.other(owner)
-            wait_until(lambda: other.role() == "active", "the service has moved")
-            cluster.wait_for_pair()
+            began = move(cluster)
             wait_until(lambda: prober.first_after(time.monotonic() - 0.05, ("GRANTED",)), "grants")
             times = [began] + [at for at, stat in prober.answers if at > began and stat == "GRANTED"]
             gaps.append(max(new - old for old, new in zip(times, times[1:])))

@@ -6,6 +6,7 @@
 
 The switch is a bridge in the namespace of the test, which has 192.0.2.254 and 2001:db8::254 itself: it is the client.
 """
+import errno
 import signal
 import socket
 import subprocess
@@ -121,6 +122,10 @@ class Tap:
                 frame, (_, _, kind, _, _) = self.sock.recvfrom(65536)
             except BlockingIOError:
                 return found
+            except OSError as error:
+                if error.errno != errno.ENETDOWN:  # said once when the cable was unplugged
+                    raise
+                continue
             if kind != self.OUTGOING:
                 found.append(frame)
 

@@ -7,9 +7,13 @@ copy of the request was granted before the crash, and that the server took the l
 it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive; of a waiter that could not be called back
 for long, that the server gave it up; of a LOCK that the store refused, that it was held until its commit failed; of an
 UNLOCK that the server did not answer at once, that it was undone because the store refused it or the server crashed.
+
+A start that continues (recovery.notify=needed) makes hardly anything uncertain: the queue goes on over it in its order, and nothing
+lapses. Only the first copy of a blocking LOCK may have waited before the restart, and may have been granted meanwhile.
 """
 import bisect
 from dataclasses import dataclass
+from typing import NamedTuple
 
 NEVER = 2**63 - 1
 ALL = "0 7 x"
@@ -18,6 +22,13 @@ GIVEN_UP_NS = 8 * 10**9  # a callback is given up after three attempts of 5 s, t
 
 class Noticed(AssertionError):
     """A client itself noticed a fault of the server."""
+
+
+class Restart(NamedTuple):
+    """Of the server, in nanoseconds: nothing of the old process takes effect after ended, nothing of the new one before began."""
+    began: int
+    ended: int
+    continued: bool = False
 
 
 @dataclass(slots=True)
@@ -129,9 +140,13 @@ def phantoms(op, restarts):
         yield Op(op.owner, op.file, "weaken", op.cells, op.invoked, op.completed)
     if op.kind not in ("lock", "enter", "wait", "grant"):
         return
-    for began, ended in restarts[bisect.bisect_right(restarts, op.invoked, key=lambda interval: interval[1]):]:
+    for began, ended, continued in restarts[bisect.bisect_right(restarts, op.invoked, key=lambda restart: restart.ended):]:
         if began >= op.completed:
             return
+        if continued:  # the first copy waited, and waits on
+            if op.kind == "enter":
+                yield Op(op.owner, op.file, "wait", op.cells, op.invoked, op.completed)
+            continue
         if op.kind != "grant":
             yield Op(op.owner, op.file, "lock", op.cells, op.invoked, min(ended, op.completed))
         if op.kind in ("enter", "wait"):  # the first copy waited, until the restart forgot it
@@ -140,8 +155,7 @@ def phantoms(op, restarts):
 
 
 def write(path, hosts, restarts, files, programs=None):
-    """hosts: for each host number the logs of its lives. restarts: (before the kill, after it) of the server, in
-    order. programs: of each program outside, which TEST names as process 0.PID, its owner. Returns how many operations clients completed, and of each host the moments at which a lock was granted."""
+    """hosts: for each host number the logs of its lives. restarts: each Restart of the server, in order. programs: of each program outside, which TEST names as process 0.PID, its owner. Returns how many operations clients completed, and of each host the moments at which a lock was granted."""
     count, grants = 0, {host: [] for host in hosts}
     with open(path, "w", encoding="ascii") as out:
         ops = []
@@ -161,6 +175,7 @@ def write(path, hosts, restarts, files, programs=None):
                 out.writelines(extra.line() for extra in phantoms(op, restarts))
                 out.writelines(extra.line() for extra in (*given_up(op), *refused(op)))
         out.writelines(extra.line() for extra in undone(ops, restarts))
-        for began, ended in restarts:
-            out.writelines(Op("*.*", file, "restart", ALL, began, ended, "granted").line() for file in files)
+        for began, ended, continued in restarts:
+            if not continued:
+                out.writelines(Op("*.*", file, "restart", ALL, began, ended, "granted").line() for file in files)
     return count, {host: sorted(times) for host, times in grants.items()}

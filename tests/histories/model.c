@@ -159,10 +159,12 @@ bool model_is_legal(const struct model_state *state, const struct history_op *op
                    : conflicts(state, op->owner, op->range) == denied;
     case HISTORY_LOCK:
         return conflicts(state, op->owner, op->range) == denied;
-    case HISTORY_ENTER: /* it does not overtake an earlier waiter */
+    case HISTORY_ENTER: /* it does not overtake an earlier waiter, unless it repeats what it holds
+                         */
         return denied ? conflicts(state, op->owner, op->range)
-                      : !conflicts(state, op->owner, op->range) &&
-                            !queues_behind(state, HISTORY_OWNERS, op->owner, op->range);
+                      : holds_exactly(state, op->owner, op->range) ||
+                            (!conflicts(state, op->owner, op->range) &&
+                             !queues_behind(state, HISTORY_OWNERS, op->owner, op->range));
     case HISTORY_WAIT:
         return conflicts(state, op->owner, op->range) ||
                queues_behind(state, HISTORY_OWNERS, op->owner, op->range);

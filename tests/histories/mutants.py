@@ -8,7 +8,8 @@ Not here, because no history of these clients can show them: bugs that need a co
 NLM_REFUSAL_UNSAID, NSM_FAILURE_UNSAID), a host that loses its disk cache (BOOT_ID_NOT_COMPARED, LOST_TAIL_*,
 CLIENT_NOT_FLUSHED, ANSWER_BEFORE_WRITE, FLUSH_NEVER), message procedures (NLM_COOKIE_UNSWAPPED), a range beyond 4 GiB
 (NLM_HOLDER_TRUNCATED), a monitor on the server (NSM_PRIV_LOST), hundreds of locks or waiters (SLICE_FORGETS_REST,
-RELEASE_FORGETS_REST, RELEASING_*), a process that waits while it holds (DEADLOCK_*, CYCLE_STAYS). The simulator finds those.
+RELEASE_FORGETS_REST, RELEASING_*), a process that waits while it holds (DEADLOCK_*, CYCLE_STAYS),
+a client that never cancels (GRANT_LOST_IN_FLIGHT: the answer to CANCEL tells of the lock). The simulator finds those.
 """
 import contextlib
 import os
@@ -69,8 +70,8 @@ KILL = (Nemesis.kill_node,)
 CRASH = (Nemesis.kill_client,)
 
 
-def recipe(seconds, *sets, faults=None, pause_s=0.5, options=(), false_reclaims=True, slow_disk_us=0):
-    return {"seconds": seconds, "slow_disk_us": slow_disk_us,
+def recipe(seconds, *sets, faults=None, pause_s=0.5, options=(), false_reclaims=True, slow_disk_us=0, config="lmdb"):
+    return {"seconds": seconds, "slow_disk_us": slow_disk_us, "config": config,
             "how": {"sets": sets, "kinds": faults, "pause_s": pause_s, "longest_s": 2.0, "processes": 4, "files": 6,
                     "options": (*options, *(("--false-reclaims",) if false_reclaims else ()))}}
 
@@ -80,6 +81,7 @@ def recipes():
     patient = recipe(3, pause_s=0, options=("--patient",))
     kills = recipe(6, faults=KILL)
     crashes = recipe(6, faults=CRASH)
+    continued = recipe(6, faults=KILL, config="lmdb-needed")
     modes = recipe(3, pause_s=0, options=("--change-modes",))
     return {
         # found without any fault
@@ -98,6 +100,9 @@ def recipes():
         "CRASH_KEEPS_WAITERS": crashes, "CRASH_FREES_ANOTHER": crashes,
         "NOTIFY_ANY_ADDRESS": recipe(10, faults=(forge_from_another_host,)),
         "VERIFY_IGNORED": recipe(6, faults=(forge_from_the_same_host,)),
+        # by restarts that no client notices
+        "WAITER_ORDER_LOST": continued, "CANCEL_NOT_RECORDED": continued, "PASSES_AFTER_RESTART": continued,
+        "BLOCKED_ANSWERED_EARLY": continued,
         # by what is repeated
         "DUPLICATE_WAITER": recipe(6, faults=(Nemesis.cut_client, Nemesis.pause_node)),
         "REPEAT_DENIED": recipe(10, "notify.timeout=1", pause_s=0, options=("--forgetful",)),
@@ -110,7 +115,7 @@ QUICK = ("SHARED_IS_EXCLUSIVE_BLIND", "QUEUE_DENIES", "UNLOCK_WHOLE")  # a few s
 def look(recipe, attempt):
     """What is wrong in this run; '' if nothing is, or if the history cannot be decided."""
     try:
-        with World("lmdb", f"mutant-{attempt}", **recipe["how"]) as world:
+        with World(recipe["config"], f"mutant-{attempt}", **recipe["how"]) as world:
             world.service.dials["alpha"].set_flush(recipe["slow_disk_us"] / 1e6)
             verdict = world.play(recipe["seconds"]).judge()
         return verdict.said.splitlines()[0] if verdict.status == VIOLATION else ""

@@ -23,6 +23,8 @@ from holdfast_test.store import fill, small_disk
 from postgres import Single
 from wires import Node, Switch
 
+from history import Restart
+
 FILES_MAX = 32  # player.h
 PRELOADS = os.environ.get("HOLDFAST_PRELOADS", "")  # libslow_sync.so:libclock_jump.so
 # Where only clients are durable, the server cannot know when all is reclaimed: grace lasts to its end.
@@ -99,9 +101,16 @@ class Alone:
     def stop(self):
         self.daemon.end()
 
+    def continued(self):
+        """Whether this run goes on where the one before ended."""
+        notify = [one for one in (*self.sets, *self.changed) if one.startswith("recovery.notify=")]
+        return notify[-1:] == ["recovery.notify=needed"] and "not " not in self.daemon.wait_for_log("continuing")
+
 
 class Service:
     """Common to all. sets: settings of the daemons. env: for the daemons."""
+
+    world = {}  # what a World of this kind is like, for the long version
 
     def __init__(self, sets=(), env=None):
         self.sets, self.more_env = (*PATIENCE, *sets), env or {}
@@ -167,10 +176,11 @@ class Service:
 
     def changes(self):
         """Settings that a restart may change, each with its values; the locks of a history survive each of them."""
-        return () if self.forgets_locks else (("grace.mode=strict", "grace.mode=conflict"),)
+        notify = (("recovery.notify=always", *(["recovery.notify=needed"] * 3)),) if "recovery.notify=needed" in self.sets else ()
+        return () if self.forgets_locks else (("grace.mode=strict", "grace.mode=conflict"), *notify)
 
     def restarts(self):
-        """(before, after) of each restart since the last call, in nanoseconds of the monotonic clock."""
+        """Each Restart since the last call."""
         found, self.intervals = self.intervals, []
         return found
 
@@ -189,7 +199,8 @@ class Service:
         stop()
         gone = time.monotonic_ns()
         self.owner().start()
-        self.intervals.append((began, time.monotonic_ns() if self.databases else gone))
+        ended = time.monotonic_ns() if self.databases else gone
+        self.intervals.append(Restart(began, ended, self.owner().continued()))
         return gone
 
 
@@ -208,6 +219,8 @@ class Lmdb(Service):
 
 class Kept(Lmdb):
     """Programs of the server lock the same files: what clients hold is locked in the kernel, by holdfast-keeper (SPEC section 15)."""
+
+    world = {"processes": 6, "files": 6, "outside": 4}
 
     def open(self, stack):
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-kept-")))
@@ -253,6 +266,8 @@ class Pair(Service):
         self.disks = [Disk(folder, server) for folder, server in zip(folders, self.databases)]
         self.write_down_takes()
         self.seen = 0
+        self.continues = "recovery.notify=needed" in self.sets
+        self.number = self.state_number()
 
     def close(self, failure):
         if failure:
@@ -276,8 +291,13 @@ class Pair(Service):
     def sql(self, text):
         return self.pair.primary.sql(text, "holdfast")
 
+    def state_number(self):
+        return self.owner().get("/api/v1/status")[1]["state"]
+
     def restarts(self):
-        """The old owner did nothing after the take, and the new one nothing before."""
+        """The old owner did nothing after the take, and the new one nothing before. With recovery.notify=needed each continues:
+        nothing is lost, so the service keeps its state number."""
+        assert not self.continues or self.state_number() == self.number, "a takeover has not continued"
         slack = 20_000_000  # nanoseconds: the wall clock may be adjusted
         offset = time.monotonic_ns() - time.time_ns()
         rows = self.sql(f"SELECT number, (extract(epoch FROM at) * 1000000)::bigint FROM takes WHERE number > {self.seen} "
@@ -286,7 +306,7 @@ class Pair(Service):
         for row in rows:
             number, microseconds = map(int, row.split("|"))
             self.seen = number
-            found.append((microseconds * 1000 + offset - slack, microseconds * 1000 + offset + slack))
+            found.append(Restart(microseconds * 1000 + offset - slack, microseconds * 1000 + offset + slack, self.continues))
         return found
 
 
@@ -310,6 +330,7 @@ CONFIGURATIONS = {
     "postgres-no": (Postgres, FORGETFUL),
     "pair": (Pair, ("grace.mode=conflict",)),
     "pair-strict": (Pair, ("grace.mode=strict",)),
+    "pair-needed": (Pair, ("grace.mode=conflict", "recovery.notify=needed", "cluster.require_sync=yes")),
     "keeper-needed": (Kept, ("locks.durable=yes", "grace.mode=conflict", "recovery.notify=needed")),
 }
 

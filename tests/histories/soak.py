@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 
 from judge import KEPT, LINEARIZABLE, UNDECIDED
+from services import CONFIGURATIONS
 from world import World
 
 ROUND_S = 15
@@ -56,7 +57,7 @@ def run_configuration(config, seconds, seed):
         while time.monotonic() - began < seconds:
             worlds += 1
             try:
-                with World(config, f"{seed}-{config}-{worlds}") as world:
+                with World(config, f"{seed}-{config}-{worlds}", **CONFIGURATIONS[config][0].world) as world:
                     while (left := seconds - (time.monotonic() - began)) > 0:
                         played = world.play(min(ROUND_S, max(5, left)))
                         pending.append((played.name, judges.submit(judge, played)))

@@ -208,7 +208,7 @@ def written(restarts=(), **hosts):
             for path, lines in zip(logs[int(host[4:])], lives):
                 with open(path, "w", encoding="ascii") as log:
                     log.write("".join(line + "\n" for line in lines))
-        history.write(folder + "/history", logs, list(restarts), ["f0"])
+        history.write(folder + "/history", logs, [history.Restart(*one) for one in restarts], ["f0"])
         with open(folder + "/history", encoding="ascii") as text:
             return check(text.read())
 
@@ -248,6 +248,36 @@ def the_first_copy_of_a_request_may_wait_until_a_restart():
     behind = ["i 1 0 f0 enter 0 0 s 200", "i 2 0 f0 grant 0 0 s 200", "c 1 210 blocked", "c 2 260 maybe"]
     gone = [*HOLDER, "i 2 0 f0 unlock 0 0 x 400", "c 2 410 granted"]
     status, said = written([(300, 310)], host1=[again], host2=[behind], host3=[gone])
+    assert status == YES, said
+    status, said = written([], host1=[again], host2=[behind], host3=[gone])
+    assert status == NO, said
+
+
+@tap.test
+def a_wait_goes_on_over_a_start_that_continues():
+    """1.0 waits for cell 0 when the server starts again. If the start continued, a later request that overtakes it has no order, and one
+    that waits behind it needs no other reason; if it did not, it is the other way round."""
+    waits = [*QUEUED, "c 1 110 blocked", "c 2 900 granted"]
+    gone = [*HOLDER, "i 2 0 f0 unlock 0 0 x 320", "c 2 330 granted"]
+    shared = ["i 1 0 f0 lock 0 0 s 15", "c 1 18 granted", "i 2 0 f0 unlock 0 0 s 800", "c 2 810 granted"]
+    overtakes = ["i 1 0 f0 enter 0 0 s 400", "c 1 410 granted", "i 2 0 f0 unlock 0 0 s 420", "c 2 430 granted"]
+    status, said = written([(300, 310, True)], host1=[waits], host2=[overtakes], host3=[gone])
+    assert status == NO, said
+    behind = ["i 1 0 f0 enter 0 0 s 400", "i 2 0 f0 grant 0 0 s 400", "c 1 410 blocked", "c 2 950 maybe"]
+    queue = {"host1": [[*QUEUED, "c 1 110 blocked", "c 2 950 maybe"]], "host2": [behind], "host3": [gone], "host4": [shared]}
+    status, said = written([(300, 310, True)], **queue)
+    assert status == YES, said
+    status, said = written([(300, 310, False)], **queue)
+    assert status == NO, said
+
+
+@tap.test
+def the_first_copy_of_a_request_waits_on_over_a_start_that_continues():
+    """A blocking LOCK that is sent again after the restart: its first copy waited, was granted meanwhile, and the second is told so."""
+    again = [*QUEUED, "c 1 500 granted", "c 2 505 maybe"]
+    behind = ["i 1 0 f0 enter 0 0 s 200", "i 2 0 f0 grant 0 0 s 200", "c 1 210 blocked", "c 2 950 maybe"]
+    gone = [*HOLDER, "i 2 0 f0 unlock 0 0 x 400", "c 2 410 granted"]
+    status, said = written([(300, 310, True)], host1=[again], host2=[behind], host3=[gone])
     assert status == YES, said
     status, said = written([], host1=[again], host2=[behind], host3=[gone])
     assert status == NO, said

@@ -16,7 +16,7 @@ import mutants
 import soak
 from judge import LINEARIZABLE, UNDECIDED, VIOLATION
 from nemesis import Nemesis
-from services import CONFIGURATIONS
+from services import CONFIGURATIONS, Kept
 from world import World
 
 TRIES = 5
@@ -82,13 +82,13 @@ def reclaimed_locks_with_faults():
 def programs_of_the_server():
     """Programs of the server lock the same files with fcntl, and daemon and keeper are killed: none of them gets what a client has, and no
     client what one of them has."""
-    play("keeper", 6, "short-10", kinds=[Nemesis.kill_node, Nemesis.kill_keeper], processes=6, files=6, outside=4, **SHORT)
+    play("keeper", 6, "short-10", kinds=[Nemesis.kill_node, Nemesis.kill_keeper], **Kept.world, **SHORT)
 
 
 @tap.test
 def programs_that_the_daemon_does_not_see():
     """The checker is not blind: without the keeper there is no order."""
-    with World("keeper", "blind", sets=("keeper.socket=",), pause_s=0, processes=6, files=6, outside=4) as world:
+    with World("keeper", "blind", sets=("keeper.socket=",), pause_s=0, **Kept.world) as world:
         assert world.play(2).judge().status == VIOLATION
 
 
@@ -122,6 +122,13 @@ def takeovers_that_are_cut():
     error keeps no address."""
     play("pair", 10, "short-9", kinds=[Nemesis.kill_owner, Nemesis.cut_takeover, Nemesis.pause_machine, Nemesis.kill_owner_unheard],
          **SHORT)
+
+
+@tap.test
+def restarts_that_no_client_notices():
+    """recovery.notify=needed: the queue goes on over restarts in its order, and GRANTED callbacks are made again; some restarts are told
+    to clients again."""
+    play("lmdb-needed", 6, "short-11", **SHORT)
 
 
 @tap.test

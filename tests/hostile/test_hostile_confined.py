@@ -183,6 +183,9 @@ def to_be_given_a_file_of_root():
             subprocess.run([CONFINED, store, "nobody", "thread"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             assert (store / "data.mdb").stat().st_uid == (0 if linked else NOBODY), linked
         assert secret.stat().st_uid == 0
+        os.chown(store / "data.mdb", 12345, 12345)  # a third user's
+        subprocess.run([CONFINED, store, "nobody", "thread"], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        assert (store / "data.mdb").stat().st_uid == 12345
 
 
 # ---- the daemon and the process that moves its addresses, against each other ----

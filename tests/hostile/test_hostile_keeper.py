@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast_test import keeper as k
@@ -315,6 +315,65 @@ def an_impostor_answers_what_was_not_asked():
                                          nlm.lock_args(4, b"c", lock) if xid % 3 else nlm.unlock_args(4, b"c", lock)))
             client.is_silent(0.02)
         assert daemon.process.poll() is None, daemon.log()
+
+
+def is_mute(_, sock):
+    sock.recv(1 << 16)
+    sock.recv(1 << 16)  # until the daemon hangs up
+
+
+def is_mute_after_its_welcome(impostor, sock):
+    impostor.welcome(sock)
+    sock.recv(1 << 16)  # LIST
+    sock.recv(1 << 16)
+
+
+def answers_no_claim(impostor, sock):
+    impostor.welcome(sock)
+    while True:
+        if sock.recv(1 << 16)[:4] == struct.pack("=I", k.LIST):
+            sock.send(k.HEADER.pack(k.HELD, 0))
+
+
+def lists_without_end(impostor, sock):
+    impostor.welcome(sock)
+    for first in range(0, 10 ** 7, k.OPS_MAX):
+        sock.send(k.HEADER.pack(k.HELD, k.OPS_MAX) + b"".join(held(first + i) for i in range(k.OPS_MAX)))
+
+
+def hangs_up(impostor, sock):
+    impostor.welcome(sock)
+
+
+def hangs_up_after_its_list(impostor, sock):
+    impostor.welcome(sock)
+    sock.recv(1 << 16)
+    sock.send(k.HEADER.pack(k.HELD, 0))
+
+
+SLOW_FLUSH_S = 0.1  # so that the keeper is there, and gone again, before the new epoch is recorded
+
+
+@tap.test
+def an_impostor_holds_up_a_start():
+    """COH-06, COH-13: whatever a program in the keeper's place does, or does not, a start waits at most 5 s for it, also while flushes are slow;
+    then requests are answered, and nothing is granted."""
+    lock = nlm.Lock(b"client.example", b"%032d" % 1, b"1@client", 1, 0, 0)
+    for play in (is_mute, is_mute_after_its_welcome, answers_no_claim, lists_without_end, hangs_up, hangs_up_after_its_list):
+        with tempfile.TemporaryDirectory(prefix="holdfast-keeper-") as where:
+            impostor = Impostor(f"{where}/socket", play)
+            slow = {"LD_PRELOAD": os.environ["HOLDFAST_SLOW_SYNC"], "HOLDFAST_FLUSH_US": str(int(SLOW_FLUSH_S * 1e6))}
+            daemon = Holdfastd(f"keeper.socket={where}/socket", "store.backend=lmdb", f"store.path={where}/store", env=slow)
+            began = time.monotonic()
+            with daemon, rpc.Tcp("192.0.2.1", PORT, source=("192.0.2.2", 0)) as client:
+                tap.note(f"{play.__name__}: ready after {time.monotonic() - began:.1f} s")
+                assert client.call(nlm.PROG, 4, nlm.NULL).status == rpc.SUCCESS
+                client.sock.settimeout(0.5)
+                with suppress(TimeoutError):  # a claim that is not answered is no answer
+                    said = client.call(nlm.PROG, 4, nlm.LOCK, nlm.lock_args(4, b"c", lock))
+                    stat = nlm.decode_result(nlm.LOCK, 4, said.results).stat
+                    assert stat == "DENIED_GRACE_PERIOD", stat
+            impostor.listener.close()
 
 
 @tap.test

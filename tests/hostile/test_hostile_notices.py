@@ -291,6 +291,25 @@ def a_flood_of_forged_notices():
 
 
 @tap.test
+def a_flood_that_waits_for_one_monitor():
+    """SEC-02: given a monitor that does not answer, and thousands of forged notices that all wait for it: they have the share of one
+    account of what may wait, and the notice of another host is answered when its own monitor has spoken."""
+    def deaf(call):
+        return never(call) if is_question(call) else answer_void(call)
+
+    with Server(), Victim(deaf), Host(OTHER, answer=monitor_says(5)):
+        with nsm.connect(SERVER, OTHER) as client:
+            assert client.lock("other.example", fh=b"other", svid=7, state=3) == nsm.GRANTED
+        with rpc.Udp(SERVER, nsm.PORT, source=(CLIENT, 0)) as forger, nsm.connect(SERVER, OTHER, "udp") as other:
+            for number in range(4500):
+                forger.send(rpc.call_message(number, nsm.PROG, 1, nsm.NOTIFY, nsm.stat_chge("victim.example", 5)))
+            time.sleep(0.3)
+            other.client.send(rpc.call_message(rpc.new_xid(), nsm.PROG, 1, nsm.NOTIFY, nsm.stat_chge("other.example", 5)))
+            assert not other.client.is_silent(1), "left unanswered"
+        assert not is_held(b"other")
+
+
+@tap.test
 def what_a_true_notice_does():
     """SEC-04, NSM-05: the monitor names the claimed state: released at once, and what the client locks while it is
     verified stays."""

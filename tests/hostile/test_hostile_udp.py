@@ -216,6 +216,31 @@ def a_forged_notice_to_a_client_that_answers_nothing():
                 crowd.raise_from_the_dead()
 
 
+@tap.test
+def a_forged_notice_to_a_host_that_is_several_clients():
+    """SEC-03, SEC-04: given a host that holds a lock in each of two names, and has gone silent: one forged notice concerns both of
+    its clients, and still no more than three bytes leave for each that came."""
+    address = crowd.address(crowd.MORTAL, 9)
+    locks = [nlm.Lock(name, name, b"1@c", 1, 0, 0) for name in (b"c", b"c.example")]
+    with Daemon("grace.seconds=0"), Held() as other, Meter("grave1", PACKET_OTHERHOST) as out:
+        with rpc.Tcp(SERVER, PORT, source=(address, 0)) as client:
+            for lock in locks:
+                assert stat(client, nlm.LOCK, lock) == "GRANTED"
+        time.sleep(0.5)  # the end of the connection
+        crowd.bury()
+        try:
+            before = out.sent(SERVER, address)
+            size = forge(address, NOTICES["SM_NOTIFY"](5))
+            for lock in locks:
+                wait_until(lambda lock=lock: not other.finds_locked(lock), "the notice counts")
+            time.sleep(4)  # a second question would follow a second after the first is over
+            asked = out.sent(SERVER, address) - before
+            tap.note(f"{asked} bytes out for {size}: {asked / size:.2f}")
+            assert 120 < asked <= 3 * size, f"{asked} for {size}"
+        finally:
+            crowd.raise_from_the_dead()
+
+
 if __name__ == "__main__":
     netns.enter()
     crowd.join_addresses()

@@ -460,7 +460,7 @@ def systemd_keeps_the_locks_over_a_crash():
                 held = daemon.list()
                 keeper.kill()
                 assert not writer.lock(k.SHARED, 9, 1) and not writer.lock(k.EXCLUSIVE, 1000, 1) and not reader.lock(k.EXCLUSIVE, 5, 1)
-            Path(where, "socket").touch()
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(f"{where}/socket")  # as a killed process leaves it
             with systemd.start(Keeper(where, path=f"{where}/socket")) as keeper, Daemon(keeper.path) as daemon:
                 assert daemon.list() == held and len(held) == 3
                 assert not writer.lock(k.SHARED, 9, 1)
@@ -514,7 +514,7 @@ def systemd_keeps_the_lease_over_a_crash():
                     assert "lease" in systemd.kept
                     keeper.kill()
                 assert not outside.lock(k.SHARED, 0, 1)
-                Path(where, "socket").touch()
+                socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(f"{where}/socket")  # as a killed process leaves it
                 if not still_held:
                     time.sleep(max(0, until - boot_ms()) / 1000)
                 with systemd.start(Keeper(where, path=f"{where}/socket")) as keeper, Daemon(keeper.path) as daemon:

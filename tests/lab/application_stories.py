@@ -5,55 +5,20 @@ import contextlib
 import os
 import re
 import sqlite3
-import threading
-import time
 
 import failover_stories
-from failover_stories import RECOVERY, guests
-from holdfast_lab import story
+from failover_stories import guests
+from holdfast_lab import story, worker as lab_worker
+from holdfast_lab.worker import check_counter, enough
 from holdfast_test import tap
 
 GUESTS = ("alpha", "beta")
-MORE = 6  # results of each guest between two faults
 JOBS = 5000  # more than can be taken
 ALL = os.environ.get("HOLDFAST_LAB") == "all"
 
 
-class Worker:
-    """A program in a guest, and the lines it has printed."""
-
-    def __init__(self, guest, command):
-        self.guest, self.command = guest, command
-        self.lines, self.status = [], None
-        _, said = guest.start(command)
-        self.thread = threading.Thread(target=self._read, args=(said,), daemon=True)
-        self.thread.start()
-
-    def _read(self, said):
-        while True:
-            kind, text = said.get()
-            if kind == "=":
-                self.status = text
-                return
-            self.lines.append(text)
-            story.tell(self.guest.name, f"{self.command.split()[0]}: {text}", aloud=False)
-
-    def done(self, word):
-        """The numbers of what it says it has done."""
-        return [int(line.split()[1]) for line in self.lines if line.startswith(word + " ")]
-
-    def wait_for_more(self, count=MORE):
-        """It goes on: so many results from now."""
-        wanted, end = len(self.lines) + count, time.monotonic() + RECOVERY
-        while len(self.lines) < wanted and self.status is None:
-            if time.monotonic() > end:
-                failover_stories.explain_hang()
-                raise AssertionError(f"{self.guest.name}: {self.command} hangs: {self.lines[-5:]}")
-            time.sleep(0.05)
-
-    def wait(self):
-        self.thread.join(RECOVERY)
-        assert self.status == "0", f"{self.guest.name}: {self.command}: status {self.status}: {self.lines[-5:]}"
+class Worker(lab_worker.Worker):
+    explain = staticmethod(failover_stories.explain_hang)
 
 
 # Each is a fault while its block runs, and over after it.
@@ -106,13 +71,6 @@ def go_through_faults(workers, faults=FAULTS):
     return longest
 
 
-def enough(workers):
-    for worker in workers:
-        worker.guest.run("touch /tmp/enough")
-    for worker in workers:
-        worker.wait()
-
-
 def tell(what, faults, longest):
     tap.note(f"applications: {what}, through {len(faults)} faults; longest time for a result of each guest {longest:.1f} s")
 
@@ -131,19 +89,6 @@ def sqlite_counts_exactly():
     check_counter(export / "counter.db", acknowledged)
     assert sum(len(worker.lines) for worker in workers) == len(acknowledged), "an error, or an answer given twice"
     tell(f"SQLite: {len(acknowledged)} transactions", FAULTS, longest)
-
-
-def check_counter(path, acknowledged, in_doubt=()):
-    """in_doubt: may be there or not."""
-    database = sqlite3.connect(path)
-    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert database.execute("PRAGMA journal_mode").fetchall() == [("delete",)]
-    rows = database.execute("SELECT guest, number FROM added").fetchall()
-    total, = database.execute("SELECT total FROM counter").fetchone()
-    database.close()
-    assert len(rows) == len(set(rows)) == total, f"{total} counted, {len(rows)} rows, {len(set(rows))} different"
-    assert acknowledged <= set(rows), f"acknowledged and lost: {sorted(acknowledged - set(rows))}"
-    assert set(rows) - acknowledged <= set(in_doubt), f"not acknowledged: {sorted(set(rows) - acknowledged)}"
 
 
 @tap.test

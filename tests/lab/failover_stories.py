@@ -8,12 +8,12 @@ import time
 from holdfast_lab import story
 from holdfast_lab.guest import bring_up
 from holdfast_lab.pair import SERVICE
+from holdfast_lab.worker import RECOVERY
 from holdfast_test import mount, tap
 from holdfast_test.daemon import wait_until
 from wires import Tap
 
 lab = None      # set by the program that runs the stories
-RECOVERY = 90   # seconds, and a failure beyond: a client's own pauses, on a busy machine
 # A request that the lost node had received, and not answered, is sent again when the client finds out that its connection is dead. It looks
 # after timeo without an answer: 60 s unless told otherwise.
 OPTIONS = "vers=3,tcp,timeo=50"

@@ -168,7 +168,7 @@ class LocalWorker:
 
     def __init__(self, database):
         script = (image.GUEST / "add-with-sqlite").read_text().replace("/tmp/enough", str(lab.directory / "enough"))
-        script = script.replace("done\n", "    sleep 0.2\ndone\n")  # a guest asks its server for what it finds here: it must get a turn
+        script = script.replace("done\n", "    sleep 1\ndone\n")  # SQLite asks again and again: a slow guest must get a turn
         self.process = subprocess.Popen(["sh", "-c", script, "add", database, "local"], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, text=True)
         self.lines = []

@@ -29,6 +29,7 @@ class Mutant:
     suites: list = field(default_factory=list)
     short: bool = False
     why: str = ""
+    seed: int = 1
     changes: list = field(default_factory=list)
     result: str = field(default="", compare=False)
     judged: bool = field(default=False, compare=False)
@@ -81,6 +82,8 @@ def read_block(lines, number, where):
     for line in lines[1:]:
         if line.startswith("why:"):
             mutant.why = line[4:].strip()
+        elif line.startswith("seed:"):
+            mutant.seed = int(line[5:])
         elif line.startswith("@ "):
             state = {"file": line[2:].strip(), "sign": "+"}
         elif line[0] == "-" or (line[0] == "+" and mutant.changes):
@@ -102,6 +105,12 @@ def read():
             if lines:
                 mutants.append(read_block(lines, len(mutants) + 1, path.name))
     return mutants
+
+
+def set_seed(name, seed):
+    for path in FILES:
+        text = re.sub(rf"(?ms)^({name}: .*?)(?:\nseed: \d+)?(?=\n\s*\n|\s*\Z)", rf"\1\nseed: {seed}", path.read_text(), count=1)
+        path.write_text(text)
 
 
 def named(name):

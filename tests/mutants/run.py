@@ -9,6 +9,7 @@
     run.py BUILD --only WORD         those whose name, file or text contains the word
     run.py BUILD --short             those marked short, for make test: TAP
     run.py BUILD --hunt SUITE        those of a simulator, for make test: TAP
+    run.py BUILD --hunt SUITE --write    the same; writes into the list which seed finds each
     run.py BUILD --program NAME P    links program P of the tree with the mutant of that name, to look at it
     run.py BUILD --check             only that each text still matches, once: TAP
 
@@ -227,7 +228,7 @@ def tap(mutants, judge, before=()):
         failed += not good
         print(f"{'ok' if good else 'not ok'} {i} - {text}", flush=True)
     for i, mutant in enumerate(mutants, len(before) + 1):
-        caught = judge.judge(mutant)
+        caught = mutant.result = judge.judge(mutant)
         good = caught and not caught.startswith("ERROR")
         failed += not good
         if not good:
@@ -241,15 +242,21 @@ def short(tree):
         return tap([m for m in blocks.read() if m.short], Judge(tree, Kept(trusting=True), folder))
 
 
-def hunt(tree, suite):
-    """Without a mutant the same worlds are quiet; else the others prove nothing."""
+def hunt(tree, suite, write):
+    """Without a mutant the same worlds are quiet; else the others prove nothing. The world that found a mutant last comes first."""
+    test = SUITES[suite][0]
     with tempfile.TemporaryDirectory(prefix="holdfast-mutants-") as folder:
         judge = Judge(tree, Kept(trusting=True), folder)
-        quiet = judge.run(f"{SUITES[suite][0].split()[0]} --hunt 100", {})
+        quiet = judge.run(f"{test.split()[0]} --hunt 100", {})
         mutants = [m for m in blocks.read() if suite in m.suites]
         for mutant in mutants:
-            mutant.suites = [suite]
-        return tap(mutants, judge, [(not quiet, "without a mutant nothing is found")])
+            mutant.suites = [f"{test} --from {mutant.seed}"]
+        status = tap(mutants, judge, [(not quiet, "without a mutant nothing is found")])
+    for mutant in mutants if write else ():
+        found = re.search(r"seed (\d+)", mutant.result)
+        if found:
+            blocks.set_seed(mutant.name, int(found[1]))
+    return status
 
 
 class Session:
@@ -343,6 +350,7 @@ def main():
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--hunt", choices=("sim", "cluster"))
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--program", nargs=2, metavar=("NAME", "PROGRAM"))
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -351,7 +359,7 @@ def main():
     if options.short:
         return short(Tree(options.build))
     if options.hunt:
-        return hunt(Tree(options.build), options.hunt)
+        return hunt(Tree(options.build), options.hunt, options.write)
     if options.program:
         return link_one(Tree(options.build), *options.program)
     mutants = blocks.read()

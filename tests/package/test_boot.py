@@ -12,7 +12,7 @@ from holdfast_test import mount, nlm, rpcbind, tap
 from holdfast_test.daemon import PORT
 from holdfast_test.peer import NSM, SM_NOTIFY, Network
 from holdfast_package import packages
-from holdfast_package.machine import SERVER, Machine, machine_setup, wait_until
+from holdfast_package.machine import SERVER, Machine, for_ganesha, machine_setup, wait_until
 
 SHORT = ["beside_ganesha_with_its_lock_manager_on", "beside_ganesha_statd_and_a_slow_postgresql"]
 SERVICE = "holdfastd.service"
@@ -20,12 +20,10 @@ STATDS = ("rpc-statd.service", "nfs-ganesha-lock.service")
 EXPORT = "/export"
 # Fails in every container, because the kernel's sunrpc is not there.
 FAILS_ANYWAY = {"run-rpc_pipefs.mount"}
-GANESHA = """NFS_CORE_PARAM { Enable_NLM = false; Enable_RQUOTA = false; NFS_Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; }
+GANESHA = for_ganesha("""NFS_CORE_PARAM { Enable_NLM = false; Enable_RQUOTA = false; NFS_Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; }
 EXPORT { Export_Id = 1; Path = /export; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash; Protocols = 3;
          SecType = sys; FSAL { Name = VFS; } }
-"""
-if packages.RELEASE != "bookworm":  # Ganesha 6 ends where it may not say that it flushes, as in these containers; Ganesha 4 knows no such key
-    GANESHA = GANESHA.replace("NFS_CORE_PARAM {", "NFS_CORE_PARAM { allow_set_io_flusher_fail = true;")
+""")
 SLOW = "[Service]\nExecStartPre=/bin/sleep %d\n"
 table = []
 
@@ -240,13 +238,15 @@ def beside_ganesha_statd_and_a_slow_postgresql():
 
 @tap.test
 def debian_runs_the_package_s_own_test():
-    """autopkgtest, as Debian's machines do it: the packages are installed, then debian/tests are run."""
+    """autopkgtest, as Debian's machines do it: the packages are installed, then debian/tests are run. That of Debian 13 does not see that
+    the machine around it is one that may be changed."""
     with Machine(roots["full"], package) as machine:
         only(machine)
         tree = machine.root / "srv/holdfast"
         shutil.copytree(packages.SOURCE / "debian", tree / "debian")
         machine.boot()
-        said = machine.ask("autopkgtest", "--no-built-binaries", f"/srv/{package.name}", "/srv/holdfast/", "--", "null")
+        said = machine.ask("autopkgtest", "--ignore-restrictions=isolation-container", "--no-built-binaries", f"/srv/{package.name}", "/srv/holdfast/",
+                           "--", "null")
         assert re.search(r"^lock-survives-restart +PASS$", said, re.M), said
         tap.note("autopkgtest: " + re.search(r"^lock-survives-restart +PASS$", said, re.M)[0])
 

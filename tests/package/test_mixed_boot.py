@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A machine that boots systemd with Ganesha (NFSv3 and NFSv4), Samba and the keeper: keeper and daemon start before them, and the kernel
 holds what is recorded before one of them serves (COH-06, COH-13). Ganesha is restarted alone: new NFSv3 locks are held back (GRC-04). The
-keeper's processes are killed, and it is restarted: no lock leaves the kernel (COH-04)."""
+keeper's processes are killed, and it is restarted: no lock leaves the kernel (COH-04). holdfast-namesd, in its unit, names the file (NAM-01)."""
 import json
 import os
 
@@ -14,6 +14,7 @@ from holdfast_package.machine import Machine, machine_setup, wait_until
 from test_boot import EXPORT, GANESHA, SERVICE, clients_find_it, file_of
 
 KEEPER = "holdfast-keeper.service"
+NAMESD = "holdfast-namesd.service"
 NEIGHBOURS = ("nfs-ganesha.service", "smbd.service")
 SAMBA = f"""[global]
   security = user
@@ -38,8 +39,9 @@ def prepare(machine):
 def install(machine):
     machine.write("/etc/holdfast/keeper.conf", f"[keeper]\nexport={EXPORT}\n")
     machine.write("/etc/holdfast/holdfast.conf", "[keeper]\nsocket=/run/holdfast-keeper/socket\n")
+    machine.write("/etc/holdfast/names.conf", f"[names]\nexport={EXPORT}\n")
     machine.run("apt-get", "install", "-y", "-qq", "-o", "Dpkg::Options::=--force-confold", f"/srv/{package.name}")
-    machine.run("systemctl", "enable", "--now", KEEPER)
+    machine.run("systemctl", "enable", "--now", KEEPER, NAMESD)
     machine.run("systemctl", "restart", SERVICE)
     machine.wait_active(SERVICE)
 
@@ -60,6 +62,11 @@ def check_order(machine):
 
 def status(machine):
     return json.loads(machine.run("holdfastctl", "status", "--json"))
+
+
+def paths(machine):
+    """Of the files with locks, as holdfast-namesd names them."""
+    return [lock["path"] for lock in json.loads(machine.run("holdfastctl", "locks", "--json"))["locks"]]
 
 
 def held_seconds(machine):
@@ -113,6 +120,7 @@ def boots_with_ganesha_and_samba():
         wait_until(clients_find_it, lambda: machine.tell(SERVICE))
         lock = alice.lock(fh=handle, offset=0, length=10)
         wait_until(lambda: alice.stat(LOCK, lock) == "GRANTED", lambda: machine.tell(SERVICE))
+        wait_until(lambda: paths(machine) == [f"{EXPORT}/file"], lambda: machine.tell(NAMESD))
         path = machine.root / EXPORT.lstrip("/") / "file"  # the same kernel: a program here is a program of the server
         with Outside(path) as outside:
             assert not outside.lock(SHARED, 0, 1)
@@ -125,6 +133,7 @@ def boots_with_ganesha_and_samba():
             assert not outside.lock(SHARED, 0, 1), "the recorded lock is in the kernel before its client has reclaimed it"
             alice.wait_for(SM_NOTIFY, prog=NSM, seconds=60)
             assert alice.stat(LOCK, lock, reclaim=True) == "GRANTED"
+            wait_until(lambda: paths(machine) == [f"{EXPORT}/file"], lambda: machine.tell(NAMESD))
             wait_until(lambda: bob.stat(LOCK, bob.lock(fh=handle, offset=0, length=10)) == "DENIED", "grace ends", 60)
             assert held_seconds(machine) <= 95
             machine.run("holdfastctl", "grace", "hold", "0")

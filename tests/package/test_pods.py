@@ -14,7 +14,7 @@ from holdfast_test import netns, nlm, tap
 from holdfast_test.mount import file_handle
 from holdfast_test.peer import NSM, SM_NOTIFY, Network
 from holdfast_package import container, packages
-from holdfast_package.machine import CLIENTS, SERVER, server_network, wait_until
+from holdfast_package.machine import CLIENTS, SERVER, for_ganesha, server_network, wait_until
 from holdfast_package.root import root
 
 NODE = "node-7.example"
@@ -32,7 +32,7 @@ class Pod:
         stack.callback(lambda: [one.end() for one in reversed(self.started)])
         (self.folder / "config").mkdir(mode=0o755)
         for file, text in self.data.items():
-            (self.folder / "config" / file).write_text(text)
+            (self.folder / "config" / file).write_text(for_ganesha(text) if "SYS_RESOURCE" in container.lacking() else text)
 
     def volume(self, name, bundle):
         """A directory for a volume: the files of the ConfigMap, or an empty one; locks and registrations with the image's owner."""
@@ -171,4 +171,6 @@ if __name__ == "__main__":
     netns.enter(addresses=())
     netns.run("ip", "route", "add", "local", CLIENTS, "dev", "lo")
     container.mount_groups()
+    if container.lacking():
+        tap.note("this machine, and so the containers, lack " + ", ".join(container.lacking()))
     tap.main()

@@ -96,6 +96,13 @@ export default async function play({page, url, now, until, text, ok, shot, shots
   assert.match(await text("#drawer"), /last heard/);
   assert.match(await text("#drawer"), /beta\.example[\s\S]*gamma\.example/);
   await shot("drawer");
+  const asked = [];
+  const note = request => asked.push(new URL(request.url()).pathname + new URL(request.url()).search);
+  page.on("request", note);
+  await until("three refreshes", () => asked.filter(one => one.endsWith("/status")).length > 3);
+  page.off("request", note);
+  const refreshes = asked.join(" ").split("/status").slice(1, -1);
+  for (const one of refreshes) assert.equal(one.split("/waiters?").length, 2, `a refresh asks for the waiters once: ${one}`);
   await page.keyboard.press("Escape");
   assert.ok(await page.locator("#drawer").isHidden());
   ok("a lock in its drawer: its queue, and who would be granted");

@@ -218,6 +218,8 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
                     : outcome == HF_OUTCALL_DENIED ? "denied"
                                                    : "failed");
     sim_wire_call_done(world, out, stat, error, repeated, told);
+    if (out->kind == HF_OUTCALL_STAT && out->host < SIM_HOSTS && told != HF_OUTCALL_UNTRIED)
+        sim_door_twins_verified(world, out->host, error ? 0 : out->state);
 }
 
 /* The same for the answer to a message; if that comes after its time, it was counted itself. */

@@ -20,7 +20,7 @@ struct sim_world;
 /* One call that is in flight; it is repeated until answered. */
 struct sim_slot {
     bool active;
-    uint32_t generation; /* of the timer that repeats it */
+    uint32_t generation; /* of the timer that repeats the call */
     uint32_t pause_ms;
     uint64_t since_ms;
     struct sim_message call;
@@ -50,7 +50,7 @@ struct sim_process {
     bool granted;            /* GRANTED came while the call was still in flight */
     bool granted_recorded;   /* ... and to a request by LOCK, as far as the server knew */
     uint64_t granted_epoch;  /* by which server that was, which the client does not know */
-    uint32_t op;             /* running number of want */
+    uint32_t op;             /* the running number of the request in want */
     uint32_t timer;          /* generation; one timer at a time */
     uint64_t poll_ms;        /* when the next LOCK of a waiting process is due */
     int32_t asked_at_state;  /* the server's state, as known when the LOCK was sent */

@@ -147,7 +147,7 @@ void sim_config_draw(struct sim_config *config, uint64_t seed)
     struct sim_rng rng;
 
     *config = (struct sim_config){.seed = seed};
-    sim_rng_init(&rng, seed ^ 0x686f6c6466617374u); /* apart from the stream of the run itself */
+    sim_rng_init(&rng, seed ^ 0x686f6c6466617374u); /* the run draws from another stream */
     config->hosts = (uint8_t)sim_rng_range(&rng, 2, SIM_HOSTS);
     config->files = (uint8_t)sim_rng_range(&rng, 1, SIM_FILES);
     config->layout = (uint8_t)sim_rng_below(&rng, SIM_LAYOUTS);

@@ -61,7 +61,7 @@ struct sim_config {
     uint16_t duplicate;
     bool ordered;
     uint32_t delay_ms;
-    uint32_t late_ms; /* a few messages come this late */
+    uint32_t late_ms; /* how late a few messages come, at most */
     uint32_t resend_ms;
 
     /* The store. Chances are per mille and commit. */
@@ -80,7 +80,7 @@ struct sim_config {
     uint16_t free_alls;
     bool threads;   /* the processes of every second host are threads of one: one owner */
     uint16_t grows; /* a LOCK is of more than the process has, or of that in another mode */
-    uint16_t mixed; /* so many LOCKs of hosts that are monitored are NM_LOCKs */
+    uint16_t mixed; /* repeats of a LOCK as NM_LOCK, or the reverse, by monitored hosts */
     enum sim_twins twins;
     bool stateless; /* every second host tells no state number in its LOCKs */
 

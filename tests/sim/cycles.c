@@ -49,6 +49,21 @@ void sim_cycles_note(struct sim_model *model)
     }
 }
 
+bool sim_cycles_had(const struct sim_model *model, uint64_t id)
+{
+    for (unsigned i = 0; i < SIM_PASSING && id != 0; i++) {
+        if (model->passing[i] == id)
+            return true;
+    }
+    return false;
+}
+
+void sim_cycles_remember(struct sim_model *model, const struct sim_waiter *waiter)
+{
+    if (waiter->may_pass && waiter->id != 0 && !sim_cycles_had(model, waiter->id))
+        model->passing[model->n_passing++ % SIM_PASSING] = waiter->id;
+}
+
 /* No held lock conflicts with the waiter, and it queues behind no other or passes them. */
 static bool can_be_granted(const struct sim_model *model, unsigned place, bool passes)
 {

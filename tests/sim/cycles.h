@@ -17,6 +17,12 @@ bool sim_cycles_since(const struct sim_model *model, unsigned place, const struc
 /* From now on the waiters whose places close a cycle may pass; the core chooses which of them. */
 void sim_cycles_note(struct sim_model *model);
 
+/* A waiter that waits again after a restart, because its grant was not recorded, may still pass.
+ * The first says whether the waiter with this id was ever part of a cycle; the second remembers it.
+ */
+bool sim_cycles_had(const struct sim_model *model, uint64_t id);
+void sim_cycles_remember(struct sim_model *model, const struct sim_waiter *waiter);
+
 /*
  * A grant can close a cycle that the next grant of the same event opens again (seed 80018261).
  * The core lets a waiter pass in between; it may still wait when the event is over. So repeats the

@@ -149,7 +149,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     int place;
 
     if (r->named != r->host)
-        return; /* under a false name nothing of anybody's may change */
+        return; /* a request under a false name must not change any lock */
     switch (r->call) {
     case SIM_CALL_LOCK:
     case SIM_CALL_NM_LOCK:
@@ -171,7 +171,8 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     case SIM_CALL_FREE_ALL:
         if (stat == HF_STAT_GRANTED)
             sim_model_host_gone(model, r->host,
-                                sim_decided.answer.decision == 0 && !is_doubtful(world, r->host));
+                                sim_decided.answer.ticket.decision == 0 &&
+                                    !is_doubtful(world, r->host));
         if (stat == HF_STAT_GRANTED)
             sim_beliefs_host_gone(world, r->host);
         break;
@@ -298,7 +299,7 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
     struct sim_asked *again;
     enum hf_stat second;
 
-    if (sim_decided.answer.decision != 0)
+    if (sim_decided.answer.ticket.decision != 0)
         return; /* a release in slices: the repeat would make the next one */
     if (waits_for_else(&world->model, r))
         return; /* what this one gets may let the other pass */
@@ -323,7 +324,7 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
                             "%s changed the state: waiters %u to %u, granting %u to %u",
                             sim_call_name((enum sim_call)r->call), before->n_waiters,
                             after->n_waiters, before->n_granting, after->n_granting);
-    sim_wire_hush(*asked); /* the second would leave first, if it left too early */
+    sim_wire_hush(*asked); /* keep the repeat's answer, which would show if it did not wait */
     *asked = again;
 }
 
@@ -413,15 +414,15 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
         r->hidden.op > world->model.asked_op[sim_owner(r->host, r->slot)])
         world->model.asked_op[sim_owner(r->host, r->slot)] = r->hidden.op;
     note_recorded(world, r, answer.stat, waited);
-    SIM_WORLD_TRACE(world, answer.stat, answer.seq, r->xid,
+    SIM_WORLD_TRACE(world, answer.stat, answer.ticket.seq, r->xid,
                     "server: h%u%s/%u %s%s%s file %u cells %u-%u %s -> %s (batch %llu)", r->host,
                     r->named == r->host ? "" : " lying", r->proc,
                     sim_call_name((enum sim_call)r->call), r->block ? " blocking" : "",
                     r->reclaim ? " reclaim" : "", r->range.file, r->range.first, r->range.last,
                     r->exclusive ? "exclusive" : "shared", sim_stat_name(answer.stat),
-                    (unsigned long long)answer.seq);
+                    (unsigned long long)answer.ticket.seq);
     /* No share is given at the beginning of an epoch, when every answer waits for its record. */
-    if (r->call == SIM_CALL_SHARE && answer.seq > hf_core_durable(world->server.core))
+    if (r->call == SIM_CALL_SHARE && answer.ticket.seq > hf_core_durable(world->server.core))
         allowed |= SIM_STAT_BIT(HF_STAT_DENIED_GRACE_PERIOD);
     count_excuses(world, r, allowed, answer.stat);
     if (!(allowed & SIM_STAT_BIT(answer.stat)) && !world->heap.failed)
@@ -437,7 +438,7 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     sim_check_answer(world, r, answer.stat);
     if (answer.stat == HF_STAT_DENIED && sim_is_lock(r))
         check_callbacks(world, sim_owner(r->host, r->proc));
-    follow(world, r, answer.stat, answer.seq);
+    follow(world, r, answer.stat, answer.ticket.seq);
     /* Not while the core still has something to try again, which it may do with any request. */
     if (world->now_ms > world->model.redo_until_ms && !world->heap.failed &&
         answer.stat != HF_STAT_DENIED_NOLOCKS && sim_rng_one_in(&world->rng, REPEAT_ONE_IN) &&
@@ -453,9 +454,9 @@ static void execute_sm(struct sim_world *world, const struct sim_message *r)
     struct sim_asked *asked = sim_wire_ask(world, r);
     struct hf_sm_answer answer = sim_decided.sm;
 
-    SIM_WORLD_TRACE(world, answer.ok, answer.seq, answer.state, "server: h%u %s -> %s, state %d",
-                    r->host, sim_call_name((enum sim_call)r->call), answer.ok ? "ok" : "fail",
-                    answer.state);
+    SIM_WORLD_TRACE(world, answer.ok, answer.ticket.seq, answer.state,
+                    "server: h%u %s -> %s, state %d", r->host,
+                    sim_call_name((enum sim_call)r->call), answer.ok ? "ok" : "fail", answer.state);
     if (!answer.ok && asked->decided && world->config.max_clients > SIM_HOSTS * SIM_HOSTS &&
         !world->heap.failed)
         sim_world_violation(world, "the naive model agrees", "SM_MON failed below its limit");
@@ -498,11 +499,26 @@ static void begin_to_verify(struct sim_world *world, unsigned host, int32_t clai
     sim_model_host_notified(&world->model, host, notice->hinted && recorded > 0 ? claimed : -1);
 }
 
+/* Another notice of the host was decided since, so this one was, too; its answer may still wait for
+ * the batch of its own decision (seed 110017632). */
+static void notices_are_overtaken(struct sim_world *world, unsigned host, int32_t claimed)
+{
+    hf_list_foreach (node, &world->server.wire.asked) {
+        struct sim_asked *asked = hf_list_entry(node, struct sim_asked, link);
+
+        if (asked->reply.call == SIM_CALL_SM_NOTIFY && asked->reply.state != claimed)
+            asked->news_of &= (uint8_t) ~(1U << host);
+    }
+}
+
 /* From now on the server knows the host by this state. What the host told before with another one
  * is no sign of a life that follows (seed 14696: the notice was forged, and the next one is not).
  */
-static void is_believed(struct sim_model *model, unsigned host, int32_t claimed)
+static void is_believed(struct sim_world *world, unsigned host, int32_t claimed)
 {
+    struct sim_model *model = &world->model;
+
+    notices_are_overtaken(world, host, claimed);
     model->doubtful[host] = model->told_unsure[host] = false;
     if (model->told[host] != claimed)
         model->told[host] = 0;
@@ -526,14 +542,14 @@ static void host_restarted(struct sim_world *world, unsigned host, int32_t claim
         sim_model_host_gone(model, host,
                             at_once && model->told[host] != claimed && !model->told_unsure[host] &&
                                 !sim_model_has_life(model, host, claimed));
-        is_believed(model, host, claimed);
+        is_believed(world, host, claimed);
         return;
     }
     sim_model_host_notified(model, host, claimed);
     sim_model_host_verified(model, host);
     if (at_once)
         sim_model_life_gone(model, host, recorded);
-    is_believed(model, host, claimed);
+    is_believed(world, host, claimed);
 }
 
 /* The release of what a host had before it came up in the claimed state is made in slices. A notice
@@ -559,14 +575,12 @@ void sim_door_undecided(struct sim_world *world, unsigned h, int32_t claimed, in
  * monitor contradicts it nothing may go, and the model misses whatever does. What the host got
  * since the notice came stays. With a small budget it goes in slices, and not in this event.
  */
-void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
+static void decided(struct sim_world *world, unsigned host, bool refuted)
 {
     struct sim_notice *notice = &world->model.notice[host];
 
-    if (!notice->pending)
-        return;
     notice->pending = false;
-    if (state != 0 && (state != notice->claimed || state == sim_recorded_state(world, host))) {
+    if (refuted) {
         sim_world_fault(world, SIM_FAULT_REFUTED);
         sim_beliefs_verified(world, host, false);
         return;
@@ -575,12 +589,33 @@ void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
     sim_model_host_verified(&world->model, host);
     if (notice->hinted && notice->recorded != 0 && world->config.release_budget > 1000)
         sim_model_life_gone(&world->model, host, notice->recorded);
-    is_believed(&world->model, host, notice->claimed);
+    is_believed(world, host, notice->claimed);
+}
+
+void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
+{
+    const struct sim_notice *notice = &world->model.notice[host];
+
+    if (notice->pending)
+        decided(world, host,
+                state != 0 &&
+                    (state != notice->claimed || state == sim_recorded_state(world, host)));
+}
+
+void sim_door_twins_verified(struct sim_world *world, unsigned host, int32_t state)
+{
+    struct hf_view_client client;
+
+    for (unsigned h = 0; h < world->config.hosts && world->config.twins; h++) {
+        if (h != host && sim_is_same_address(host, h) && world->model.notice[h].pending &&
+            (!find_client(world, h, &client) || !client.verifying))
+            decided(world, h, state != 0 && state != world->model.notice[h].claimed);
+    }
 }
 
 static void follow_notice(struct sim_world *world, const struct sim_message *r, int32_t recorded)
 {
-    if (sim_decided.sm.decision != 0) {
+    if (sim_decided.sm.ticket.decision != 0) {
         sim_door_undecided(world, r->host, r->state, recorded);
     } else if (sim_decided.sm.ok && r->named == r->host && recorded >= 0 && recorded != r->state) {
         sim_beliefs_host_gone(world, r->host);
@@ -619,11 +654,12 @@ static bool is_undecided(struct sim_world *world, unsigned h, int32_t state)
            client.record.state < state;
 }
 
-bool sim_door_is_undecided(struct sim_world *world, const struct sim_message *notice)
+bool sim_door_is_undecided(struct sim_world *world, const struct sim_message *notice,
+                           unsigned hosts)
 {
     for (unsigned h = 0; h < world->config.hosts; h++) {
-        if (sim_is_same_address(notice->host, h) && notice->named == notice->host &&
-            is_undecided(world, h, notice->state))
+        if (hosts & 1U << h && sim_is_same_address(notice->host, h) &&
+            notice->named == notice->host && is_undecided(world, h, notice->state))
             return true;
     }
     return false;
@@ -644,7 +680,9 @@ static void execute_notify(struct sim_world *world, const struct sim_message *r)
     for (unsigned h = 0; h < SIM_HOSTS; h++)
         recorded[h] = sim_is_same_address(r->host, h) ? sim_recorded_state(world, h) : -1;
     asked = sim_wire_ask(world, r);
-    seq = sim_decided.sm.seq;
+    for (unsigned h = 0; h < SIM_HOSTS; h++)
+        asked->news_of |= (uint8_t)((recorded[h] >= 0 && recorded[h] != r->state) << h);
+    seq = sim_decided.sm.ticket.seq;
 
     SIM_WORLD_TRACE(world, r->host, r->state, seq, "server: h%u SM_NOTIFY %s%.*s state %d (was %d)",
                     r->host, r->named == r->host ? "" : "lying ",

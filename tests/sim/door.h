@@ -19,12 +19,17 @@ struct sim_world;
  * this is believed or not. */
 void sim_door_verified(struct sim_world *world, unsigned host, int32_t state);
 
+/* The same for the other mounts of its machine, if they have joined the question; when the core has
+ * heard the answer. */
+void sim_door_twins_verified(struct sim_world *world, unsigned host, int32_t state);
+
 /* The core has begun to verify a notice of this host, or one forged in its name; or it believes the
  * notice and has begun to release what the host had. */
 void sim_door_undecided(struct sim_world *world, unsigned host, int32_t claimed, int32_t recorded);
 
 /* Whether what a notice says is still being verified, for any of the clients that it concerns. */
-bool sim_door_is_undecided(struct sim_world *world, const struct sim_message *notice);
+bool sim_door_is_undecided(struct sim_world *world, const struct sim_message *notice,
+                           unsigned hosts);
 
 void sim_door_execute(struct sim_world *world, const struct sim_message *request);
 
@@ -37,7 +42,7 @@ unsigned sim_machine(unsigned host); /* the first host of the machine */
 bool sim_is_same_address(unsigned host, unsigned other);
 bool sim_is_same_server(unsigned host, unsigned other); /* and the same machine */
 struct hf_addr sim_host_addr(unsigned host);
-struct hf_addr sim_server_addr(unsigned host); /* that the host talks to */
+struct hf_addr sim_server_addr(unsigned host); /* the server's address that the host talks to */
 enum hf_transport sim_host_transport(unsigned host);
 struct hf_bytes sim_host_name(unsigned host, enum sim_name name);
 struct hf_bytes sim_server_name(void);

@@ -44,7 +44,7 @@ enum {
     CLIENTS = 2,
     RANGES = 3,
     DEPTH_MAX = 8,
-    MERGE_FROM = 4, /* operations after which equal states are continued only once */
+    MERGE_FROM = 4, /* after so many operations, equal states are continued only once */
     SEEN_SIZE = 1 << 20,
 };
 

@@ -16,9 +16,10 @@ static const char help[] =
     "  --exhaustive [--depth D]  2 clients, 1 file, 3 ranges: every sequence of D operations "
     "(6)\n"
     "  --faults              fail every allocation and every store write of a scenario in turn\n"
-    "  --hunt N              run N seeds and the known ones without the core's own checker, up to "
-    "the\n"
-    "                        first violation; for the mutants (tests/mutants)\n"
+    "  --hunt N [--from S]   run seed S, N seeds and the known ones without the core's own "
+    "checker, "
+    "up\n"
+    "                        to the first violation; for the mutants (tests/mutants)\n"
     "  --help                this text\n";
 
 enum {
@@ -122,7 +123,7 @@ static int run(const struct request *r)
     case OPT_FAULTS:
         return sim_run_faults();
     case OPT_HUNT:
-        return sim_run_hunt(r->count);
+        return sim_run_hunt(r->from, r->count);
     default:
         fputs(help, stdout);
         return 0;

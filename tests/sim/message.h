@@ -41,7 +41,7 @@ enum sim_call {
 };
 
 const char *sim_call_name(enum sim_call call);
-const char *sim_stat_name(unsigned stat); /* of enum hf_stat */
+const char *sim_stat_name(unsigned stat); /* stat is of enum hf_stat */
 
 /* Which of its names a host uses; a stranger uses another host's (see client.h). */
 enum sim_name { SIM_NAME_LONG, SIM_NAME_SHORT };
@@ -72,7 +72,7 @@ struct sim_message {
 
     struct {
         uint32_t life;    /* of the client that sent it or for which it was meant */
-        uint32_t op;      /* the process's running number of what it is doing */
+        uint32_t op;      /* the running number of the process's request */
         bool crossed;     /* UNLOCK: another thread asked for some of it when it was sent first */
         uint64_t epoch;   /* of the server that sent it */
         uint64_t sent_ms; /* a callback: when the server sent it */

@@ -18,7 +18,7 @@
 
 struct sim_world;
 
-enum { SIM_WAITERS = 64, SIM_SHARES = 64 };
+enum { SIM_WAITERS = 64, SIM_SHARES = 64, SIM_PASSING = 128 };
 
 struct sim_waiter {
     uint8_t owner;
@@ -118,6 +118,8 @@ struct sim_model {
     uint64_t reclaimed_by[SIM_FILES][SIM_CELLS][SIM_OWNERS];
     struct sim_waiter granted[SIM_WAITERS]; /* a ring: may wait again if their commit fails */
     unsigned n_granted;
+    uint64_t passing[SIM_PASSING]; /* a ring: ids of waiters that may pass, over restarts as well */
+    unsigned n_passing;
     struct sim_seen seen;
     struct sim_causes causes;
 

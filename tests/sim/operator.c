@@ -5,7 +5,7 @@
 
 static void end_grace(struct sim_world *world)
 {
-    world->server.grace_until_ms = world->now_ms; /* as if its time were over */
+    world->server.grace_until_ms = world->now_ms; /* the grace period ends now */
     (void)hf_core_grace_end(world->server.core, sim_now(world));
 }
 
@@ -98,11 +98,11 @@ static void host_restarted(struct sim_world *world)
     struct hf_sm_answer answer = hf_core_host_restarted(world->server.core, sim_now(world),
                                                         sim_host_name(h, SIM_NAME_LONG), state);
 
-    if (answer.decision != 0)
+    if (answer.ticket.decision != 0)
         sim_door_undecided(world, h, state, recorded);
     else if (answer.ok && recorded >= 0 && recorded != state)
         sim_model_host_gone(&world->model, h, !world->heap.failed && world->model.told[h] != state);
-    if (answer.decision == 0 && answer.ok)
+    if (answer.ticket.decision == 0 && answer.ok)
         sim_beliefs_host_gone(world, h);
 }
 

@@ -123,6 +123,13 @@ static void unlock(struct sim_world *world, unsigned h, unsigned p, struct sim_r
 
 /* ------------------------------------------------------------------ how a lock call ends */
 
+/* The grant is of an earlier server, which may not have recorded it. */
+static bool is_unrecorded_of_before(const struct sim_world *world, uint64_t epoch)
+{
+    return (!world->config.durable || world->config.process || world->config.reconfigures) &&
+           world->server.core && epoch != world->server.epoch;
+}
+
 /*
  * The grant of an earlier server, told so late that the lock, which was not recorded, could not be
  * reclaimed in time. (A recorded one lapses when the new server releases it.)
@@ -130,9 +137,27 @@ static void unlock(struct sim_world *world, unsigned h, unsigned p, struct sim_r
 static bool is_late(const struct sim_world *world, unsigned owner, struct sim_range range,
                     uint64_t epoch)
 {
-    return (!world->config.durable || world->config.process || world->config.reconfigures) &&
-           world->server.core && epoch != world->server.epoch && !world->model.seen.grace &&
+    return is_unrecorded_of_before(world, epoch) && !world->model.seen.grace &&
            sim_oracle_holds(&world->model.held, owner, range, SIM_FREE);
+}
+
+/* Somebody who only believed to hold a part of it, of which the operator had released him, has
+ * reclaimed that since (seed 110003393; usurp() in door.c). */
+static bool is_usurped(const struct sim_world *world, unsigned owner, struct sim_range range,
+                       bool exclusive, uint64_t epoch)
+{
+    const struct sim_model *model = &world->model;
+
+    for (unsigned c = range.first; c <= range.last && is_unrecorded_of_before(world, epoch); c++) {
+        for (unsigned o = 0; o < SIM_OWNERS; o++) {
+            uint8_t held = model->held.mode[range.file][c][o];
+
+            if (o != owner && (held == SIM_EXCLUSIVE || (held == SIM_SHARED && exclusive)) &&
+                model->shaky.mode[range.file][c][o] != SIM_FREE)
+                return true;
+        }
+    }
+    return false;
 }
 
 /*
@@ -178,6 +203,10 @@ static void got_lock(struct sim_world *world, unsigned h, unsigned p, uint64_t e
         sim_model_lapse(&world->model, owner_of(world, h, p), process->want.range,
                         SIM_LAPSE_OTHER_EPOCH);
     }
+    if (is_usurped(world, owner_of(world, h, p), process->want.range, process->want.exclusive,
+                   epoch))
+        sim_model_lapse(&world->model, owner_of(world, h, p), process->want.range,
+                        SIM_LAPSE_USURPED);
     note_unrecorded(world, h, p, epoch, by_answer);
     sim_oracle_set(&world->believed, owner_of(world, h, p), process->want.range,
                    process->want.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);

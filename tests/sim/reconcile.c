@@ -84,6 +84,7 @@ static void remember_granted(struct sim_world *world, const struct sim_waiter *w
     granted->over = is_called(&world->server, waiter);
     granted->batch = world->server.committing ? world->server.committing->seq + 1
                                               : hf_core_durable(world->server.core) + 1;
+    sim_cycles_remember(model, waiter);
     claim_granted(world, waiter);
 }
 
@@ -205,7 +206,8 @@ static void take_waiters(struct sim_model *model, const struct sim_seen *now)
         const struct sim_waiter *before =
             place >= 0 ? &model->waiters[place] : sim_model_granted_last(model, w->owner, w->range);
 
-        w->may_pass = before && before->may_pass; /* also when it waits again */
+        /* Also when it waits again, after a failed commit or a restart (seed 1356). */
+        w->may_pass = (before && before->may_pass) || sim_cycles_had(model, w->id);
         w->state = before ? before->state : 0;
         w->old = before && before->old;
         w->seq = place >= 0 ? before->seq : 0; /* what waits again was told so */
@@ -331,7 +333,7 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
         if (model->causes.restarted &&
             sim_waiters_find(world->server.besides.waiters, world->server.besides.n_waiters,
                              w->owner, w->range, w->exclusive) >= 0)
-            continue; /* a CANCEL that was not durable */
+            continue; /* its CANCEL was not durable: the waiter is back */
         if (sim_waiters_find(model->waiters, model->n_waiters, w->owner, w->range, w->exclusive) <
                 0 &&
             sim_waiters_find(model->granted, ring, w->owner, w->range, w->exclusive) < 0)
@@ -474,12 +476,21 @@ static void count_anew(struct sim_model *model)
                 model->fresh[f][c][o] = model->held.mode[f][c][o] != SIM_FREE;
         }
     }
-    for (unsigned i = 0; i < model->n_waiters; i++) {
-        struct sim_waiter *w = &model->waiters[i];
+    for (unsigned i = 0; i < model->n_waiters; i++)
+        model->waiters[i].seq = 0;
+}
 
-        w->seq = 0;
-        w->may_pass |= w->passes; /* as recorded: its grant may have been lost since (seed 1356) */
-    }
+/* The commit that the answer to a reclaim waited for has failed, so the reclaim is taken back. The
+ * one exception is the last reclaim: it needs no record itself, ends grace, and waits for the
+ * record of that. */
+static uint64_t still_claimed(struct sim_world *world, const struct sim_seen *now, unsigned f,
+                              unsigned c, unsigned o)
+{
+    if (now->grace || now->unreclaimed.mode[f][c][o] != SIM_FREE ||
+        now->held.mode[f][c][o] == SIM_FREE || world->model.loaded.mode[f][c][o] == SIM_FREE)
+        return 0;
+    sim_excuse(world, SIM_EXCUSE_LAST_RECLAIM);
+    return 1;
 }
 
 /* A start begins with what is recorded, and so does SM_SIMU_CRASH; a commit that fails takes the
@@ -502,7 +513,7 @@ static void follow_claims(struct sim_world *world, const struct sim_seen *now)
         for (unsigned c = 0; c < SIM_CELLS; c++) {
             for (unsigned o = 0; o < SIM_OWNERS; o++) {
                 if (model->claimed[f][c][o] > durable + 1)
-                    model->claimed[f][c][o] = 0;
+                    model->claimed[f][c][o] = still_claimed(world, now, f, c, o);
                 if (model->claimed[f][c][o] == 0 && now->unreclaimed.mode[f][c][o] == SIM_FREE &&
                     model->reclaimed_by[f][c][o] <= durable + 1)
                     model->claimed[f][c][o] = model->reclaimed_by[f][c][o];
@@ -521,7 +532,7 @@ static void follow_claims(struct sim_world *world, const struct sim_seen *now)
  * what was recorded at the start, and what was granted since. */
 static void check_unreclaimed(struct sim_world *world, const struct sim_seen *now)
 {
-    struct sim_model *model = &world->model;
+    const struct sim_model *model = &world->model;
 
     for (unsigned f = 0; f < SIM_FILES; f++) {
         for (unsigned c = 0; c < SIM_CELLS; c++) {
@@ -529,18 +540,10 @@ static void check_unreclaimed(struct sim_world *world, const struct sim_seen *no
                 bool ours = model->loaded.mode[f][c][o] != SIM_FREE && model->claimed[f][c][o] == 0;
                 bool theirs = now->unreclaimed.mode[f][c][o] != SIM_FREE;
 
-                if (now->held.mode[f][c][o] == SIM_FREE || ours == theirs)
-                    continue;
-                if (model->causes
-                        .rolled_back) { /* of which batch a claim was, is not always known */
-                    sim_excuse(world, SIM_EXCUSE_CLAIM_UNDONE);
-                    model->loaded.mode[f][c][o] = now->held.mode[f][c][o];
-                    model->claimed[f][c][o] = !theirs;
-                } else {
+                if (now->held.mode[f][c][o] != SIM_FREE && ours != theirs)
                     sim_world_violation(world, "what was reclaimed is known",
                                         "owner %u, file %u, cell %u: core %d, model %d", o, f, c,
                                         theirs, ours);
-                }
             }
         }
     }
@@ -595,6 +598,8 @@ void sim_model_reconcile(struct sim_world *world)
     check_unreclaimed(world, now);
     check_releasing(world, now);
     sim_cycles_note(model);
+    for (unsigned i = 0; i < model->n_waiters; i++)
+        sim_cycles_remember(model, &model->waiters[i]);
     if (!model->causes.rolled_back && world->now_ms > model->redo_until_ms)
         sim_cycles_check(world);
     if (model->causes.rolled_back || world->heap.failed)

@@ -196,7 +196,12 @@ const uint64_t sim_known_seeds[] = {
     958,      /* a lock that comes back after SM_SIMU_CRASH counts as reclaimed */
     13031,    /* the simulator: a FREE_ALL after a notice that was never verified */
     14696,    /* the simulator: a state that was told before another one was believed */
-    496, 10436, 5096, /* the simulator: refused grants, reclaims and limits */
+    496, 10436, 5096,     /* the simulator: refused grants, reclaims and limits */
+    110010181, 110028932, /* shares of before a start hold up an UNLOCK after limits were lowered */
+    110003578, 110019088, 110017632, /* the simulator: of what a notice brought no news */
+    110018596, /* the simulator: the life of a lock that comes back from the disk */
+    110003393, /* the simulator: a late grant over what was reclaimed by mistake */
+    100070510, /* broke "nothing is released without a cause" in a build of one day */
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
 

@@ -37,11 +37,13 @@ int sim_run_exhaustive(unsigned depth);
 /* Every allocation and every store write of a scenario fails in turn (faults.c). */
 int sim_run_faults(void);
 
-/* So many seeds and the known ones, up to the first violation (hunt.c). The core's own checker is
- * off: a mutant must be found by what the server does. */
-int sim_run_hunt(uint64_t seeds);
+/* The first one, which once found something, then so many seeds and the known ones, up to the first
+ * violation (hunt.c). The core's own checker is off: a mutant must be found by what the server
+ * does.
+ */
+int sim_run_hunt(uint64_t first, uint64_t seeds);
 
-/* Adds up; for summaries over many worlds. */
+/* Adds stats to sum, for summaries over many worlds. */
 void sim_stats_add(struct sim_stats *sum, const struct sim_stats *stats);
 
 /* The command that shows what happened, for people to copy. */

@@ -128,7 +128,7 @@ static void write_to_disk(struct sim_world *world)
     }
     records_apply(&server->records, server->committing);
     if (server->commit_twice)
-        records_apply(&server->records, server->committing); /* sent again: must change nothing */
+        records_apply(&server->records, server->committing); /* a repeat must change nothing */
     sim_pages_committed(world, server->committing);
     sim_disk_read(world);
 }
@@ -206,6 +206,8 @@ static void read_events(struct sim_world *world)
         [HF_EVENT_CLIENT_UNTOLD] = "client cannot be told",
         [HF_EVENT_CLIENT_DEAD] = "client declared dead",
         [HF_EVENT_CLIENT_RELEASED] = "client released",
+        [HF_EVENT_CLIENT_MOVED] = "client moved",
+        [HF_EVENT_CLIENT_DOUBLED] = "two hosts with one name",
         [HF_EVENT_STATE_HINT] = "another state in a LOCK",
         [HF_EVENT_NOTIFY_STRANGER] = "SM_NOTIFY of a stranger",
         [HF_EVENT_NOTICE_REFUTED] = "notice contradicted",
@@ -497,17 +499,36 @@ void sim_server_start(struct sim_world *world)
     sim_server_pump(world);
 }
 
-/* Of what was in flight the disk has all or nothing: a batch is atomic. */
-static void lose_or_keep_batch(struct sim_world *world)
+/* Of what was in flight the disk has all or nothing: a batch is atomic. Returns the last batch that
+ * the disk has. */
+static uint64_t lose_or_keep_batch(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
+    uint64_t durable = hf_core_durable(server->core);
 
     if (!server->committing)
-        return;
+        return durable;
     sim_world_fault(world, SIM_FAULT_CRASH_IN_COMMIT);
-    if (server->commit_result == 0 && sim_rng_one_in(&world->rng, 2))
+    if (server->commit_result == 0 && sim_rng_one_in(&world->rng, 2)) {
+        durable = server->committing->seq;
         write_to_disk(world);
+    }
     server->committing = NULL;
+    return durable;
+}
+
+/* A lock that comes back from the disk is not of the life that took it anew in a batch which is
+ * lost (seed 110018596): the model does not know then of which life it is. */
+static void forget_lives(struct sim_model *model, uint64_t durable)
+{
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                if (model->fresh[f][c][o] > durable + 1)
+                    model->life[f][c][o] = 0;
+            }
+        }
+    }
 }
 
 /* Batches are counted anew, so no grant is undone any more. */
@@ -545,7 +566,7 @@ void sim_server_crash(struct sim_world *world)
                     hf_list_empty(&server->wire.asked) ? "" : " with answers unsent");
     server->idle_at_crash = !server->committing;
     server->idle_digest = hf_core_digest(server->core);
-    lose_or_keep_batch(world);
+    forget_lives(&world->model, lose_or_keep_batch(world));
     sim_wire_stop(world);
     hf_core_del(server->core);
     server->core = NULL;

@@ -37,7 +37,7 @@ struct sim_call_out {
     uint8_t host;
     uint8_t kind;  /* enum hf_outcall_kind */
     bool sent;     /* may arrive; otherwise it is certain not to */
-    bool answered; /* by GRANTED_RES, though its time is not over */
+    bool answered; /* GRANTED_RES has come before the attempt timed out */
     bool untried;  /* no packet can leave: our address is not up */
     bool local;    /* to a lockd on the server's own host, which is not simulated: it answers */
     int32_t state; /* SM_STAT: the answer */
@@ -92,14 +92,14 @@ struct sim_server {
         struct sim_share shares[SIM_SHARES];
         unsigned n_shares;
     } besides;
-    bool records_all;       /* the run whose epoch is on the disk records these */
+    bool records_all;       /* the run whose epoch is on the disk records waiters and shares */
     bool complete;          /* ... and its clients had nothing to do */
     bool continued;         /* this run goes on where the one before ended, as it must */
     bool recorded;          /* the run whose epoch is on the disk records locks */
-    uint32_t late_hosts;    /* hosts that know us by an address which is not up */
-    uint64_t late_until_ms; /* until now */
+    uint32_t late_hosts;    /* hosts that know us by an address which is not up yet */
+    uint64_t late_until_ms; /* when that address comes up */
     bool tail_lost;         /* a crash of the host: until grace ends, locks may be unknown */
-    struct sim_oracle lost; /* those that are, and were not reclaimed since */
+    struct sim_oracle lost; /* locks that are unknown so, and were not reclaimed since */
     uint64_t wake_at_ms;    /* for which an event is queued; 0: none */
     uint64_t commits;       /* ever, to fail the n-th */
 

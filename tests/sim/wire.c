@@ -74,7 +74,8 @@ static void check_said(struct sim_world *world, const struct sim_asked *asked)
                             sim_call_name((enum sim_call)asked->reply.call), asked->spoken.vers,
                             sim_stat_name(asked->heard.stat), asked->heard.state,
                             sim_stat_name(expected.stat), expected.state);
-    if (asked->reply.call == SIM_CALL_SM_NOTIFY && sim_door_is_undecided(world, &asked->reply))
+    if (asked->reply.call == SIM_CALL_SM_NOTIFY &&
+        sim_door_is_undecided(world, &asked->reply, asked->news_of))
         sim_world_violation(world, "a notice is answered when all of it is decided", "host %u",
                             asked->reply.host);
 }
@@ -362,8 +363,9 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
         procedure->handle(&asked->call, procedure->args);
         wire->asking = NULL;
     }
-    asked->undecided = sim_decided.sm.decision != 0 || sim_decided.answer.decision != 0;
-    asked->seq = sim_decided.answer.seq;
+    asked->undecided =
+        sim_decided.sm.ticket.decision != 0 || sim_decided.answer.ticket.decision != 0;
+    asked->seq = sim_decided.answer.ticket.seq;
     asked->waits =
         asked->undecided || waits_for_callback(asked) || wire->service.waiters.list.prev != last;
     if (asked->decided && !sim_decided.asked && r->call < SIM_CALL_SIMU_CRASH)

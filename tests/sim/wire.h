@@ -39,6 +39,7 @@ struct sim_asked {
     bool decided;    /* by the core; otherwise it was refused at the door */
     bool waits;      /* its answer waits for a commit */
     bool undecided;  /* or for a notice to be verified, and then for a commit */
+    uint8_t news_of; /* a notice: the hosts (bits) of whose restart it told, when it was taken in */
     uint64_t seq;    /* an UNLOCK waits for this commit, */
     uint64_t called; /* and then for the callbacks to its owner in the range, up to this one */
     bool receipt;    /* of a message: the RPC reply, which is not the answer, has been given */

@@ -161,7 +161,7 @@ static void lie(struct sim_world *world, unsigned h)
         .state = (int32_t)(2 * sim_rng_below(rng, 50) + 1001),
     };
 
-    if (call.call == SIM_CALL_LOCK) { /* honest name, dishonest claim */
+    if (call.call == SIM_CALL_LOCK) { /* its own name, but a reclaim of a lock it never had */
         call.named = (uint8_t)h;
         call.reclaim = true;
         call.proc = SIM_PROCS; /* an owner that never locks anything in earnest */

@@ -93,17 +93,17 @@ enum sim_fault {
  * there is a ceiling for its share (run.c), so that an excuse cannot grow until nothing is checked.
  * name, what is excused, of what (a field of sim_stats), the ceiling in parts of 10,000
  */
-#define SIM_EXCUSES(X)                                                                \
-    X(SLEEPS_AT_LIMIT, "waiters that sleep near a limit", waiters_seen, 10)           \
-    X(SLEEPS_IN_SLICES, "waiters that sleep until the next slice", waiters_seen, 40)  \
-    X(NO_ROOM, "refusals that one lock more would not explain", requests, 5)          \
-    X(NO_ROOM_CLIENTS, "refusals of a client more", requests, 600)                    \
-    X(GRACE_EITHER, "LOCKs in grace that may be granted or refused", requests, 40)    \
-    X(CANCEL_EITHER, "CANCELs of a part that may be granted or denied", requests, 2)  \
-    X(RECLAIM_EITHER, "reclaims checked by client, granted or denied", requests, 100) \
-    X(SILENT_EARLY, "hosts thought silent before the last try", requests, 1)          \
-    X(LATE_GRANT, "grants of an earlier server that came too late", requests, 2)      \
-    X(CLAIM_UNDONE, "reclaims that a failed commit took back, or not", requests, 2)   \
+#define SIM_EXCUSES(X)                                                                      \
+    X(SLEEPS_AT_LIMIT, "waiters that sleep near a limit", waiters_seen, 10)                 \
+    X(SLEEPS_IN_SLICES, "waiters that sleep until the next slice", waiters_seen, 40)        \
+    X(NO_ROOM, "refusals that one lock more would not explain", requests, 5)                \
+    X(NO_ROOM_CLIENTS, "refusals of a client more", requests, 600)                          \
+    X(GRACE_EITHER, "LOCKs in grace that may be granted or refused", requests, 40)          \
+    X(CANCEL_EITHER, "CANCELs of a part that may be granted or denied", requests, 2)        \
+    X(RECLAIM_EITHER, "reclaims checked by client, granted or denied", requests, 100)       \
+    X(SILENT_EARLY, "hosts thought silent before the last try", requests, 1)                \
+    X(LATE_GRANT, "grants of an earlier server that came too late", requests, 2)            \
+    X(LAST_RECLAIM, "cells whose reclaim ended grace, and that record failed", requests, 1) \
     X(FREE_ALL_DOUBTFUL, "FREE_ALLs after a notice that was never verified", requests, 2)
 
 enum sim_excuse {
@@ -138,12 +138,12 @@ struct sim_world {
     struct sim_host hosts[SIM_HOSTS];
     struct sim_model model;
     struct sim_seen scratch[2];   /* too big for the stack of every check */
-    struct sim_oracle believed;   /* by the clients, each for its own owners */
+    struct sim_oracle believed;   /* the locks that clients believe their owners to have */
     struct sim_oracle unrecorded; /* not SIM_FREE: believed by NM_LOCK, so not over a restart */
     struct sim_beliefs beliefs;   /* about shares */
     struct faulty_heap heap;      /* the core's memory */
     struct hf_alloc alloc;
-    uint32_t call_attempts; /* of the core's configuration */
+    uint32_t call_attempts; /* as in the core's configuration */
     uint64_t fail_commit;   /* the number of the first commit that fails; 0: none */
     uint64_t fail_commits;  /* how many in a row do */
 

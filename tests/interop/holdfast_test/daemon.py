@@ -71,8 +71,18 @@ class Daemon:
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()
         if wait:
-            self.wait_for_log("ready")
+            try:
+                self.wait_for_log("ready")
+            except AssertionError:
+                if self.lines[-1:] != ["(end of log)"]:
+                    self.kill_unready()
+                raise
         return self
+
+    def kill_unready(self):
+        """One that is not ready in time would keep store and port, and every later start of the test would fail for that."""
+        self.process.kill()
+        self.process.wait()
 
     def __enter__(self):
         return self.start()

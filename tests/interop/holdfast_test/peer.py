@@ -23,7 +23,7 @@ from .daemon import PORT
 from .xdr import Decoder, Encoder
 
 NSM = 100024
-SM_NOTIFY = 6
+SM_STAT, SM_NOTIFY = 1, 6
 SERVER = "10.1.0.1"
 SERVERS = (SERVER, "10.1.0.2", "fd00:1::1")
 WAIT_S = 6
@@ -81,6 +81,7 @@ class Host:
         self.calls = []
         self.lookups = 0  # questions to its rpcbind
         self.registered = {nlm.PROG, NSM}
+        self.monitor = None  # the state number that its status monitor names (SM_STAT)
         self.pace = 0  # seconds until it answers
         self._clients = {}
         self._sockets = []
@@ -177,6 +178,9 @@ class Host:
             if self.answers is not SILENCE:
                 cookie = nlm.decode_test_args(vers, args)[0]
                 send(rpc.success_message(xid, nlm.res(cookie, self.answers)))
+            return
+        if prog == NSM and proc == SM_STAT and self.monitor is not None:
+            send(rpc.success_message(xid, Encoder().uint(0).int(self.monitor).bytes()))
             return
         send(rpc.success_message(xid))
         if prog == nlm.PROG and proc == nlm.GRANTED + nlm.MSG and self.answers is not SILENCE:

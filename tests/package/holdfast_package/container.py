@@ -3,6 +3,7 @@ it. Needs root, inside netns.enter(), and a mounted cgroup2 (mount_groups)."""
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,12 @@ TOOLS = ("crun", "umoci", "mmdebstrap")
 # What the daemon needs until it has become its own user.
 CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "NET_BIND_SERVICE", "SETGID", "SETPCAP", "SETUID"]
 _count = itertools.count(1)
+
+
+def lacking():
+    """The capabilities that root does not have on this machine, among those that file servers use."""
+    own = int(re.search(r"^CapBnd:\s*(\w+)$", Path("/proc/self/status").read_text(), re.M)[1], 16)
+    return [name for name, bit in (("DAC_READ_SEARCH", 2), ("SYS_RESOURCE", 24)) if not own >> bit & 1]
 
 
 def missing():
@@ -35,7 +42,7 @@ def image():
     package = packages.current()[1]["holdfast"]
     layout = package.parent / "oci"
     if not (layout / "index.json").exists():
-        tap.note("image: " + packages.call(packages.SOURCE / "packaging/build-oci", package, layout).strip().split(": ", 1)[1])
+        tap.note("image: " + packages.call(packages.SOURCE / "packaging/build-oci", package, layout, packages.RELEASE).strip().split(": ", 1)[1])
     return layout
 
 
@@ -52,7 +59,8 @@ def unpack(layout, folder, network):
 
 
 def set_capabilities(config, names):
-    allowed = ["CAP_" + name for name in names]
+    """Those that this machine has itself: a container cannot get others."""
+    allowed = ["CAP_" + name for name in names if name not in lacking()]
     config["process"]["capabilities"] = {kind: allowed for kind in ("bounding", "effective", "permitted")}
 
 
