@@ -174,6 +174,7 @@ def a_moment_without_the_kernel_is_told():
         other.unlock(0, 10)
         worlds.start_keeper()
         worlds.daemon.wait_for_log("the kernel did not hold all locks for a while")
+        worlds.daemon.wait_for_log(READY, 2)  # the warning is written when the claims are sent, this when the kernel has them
         assert not other.lock(EXCLUSIVE, 0, 10)
         worlds.keeper.kill_worker()
         worlds.daemon.wait_for_log(READY, 3)
