@@ -1,6 +1,6 @@
 /*
- * The files that have claims. One is made before a lock on it is granted or loaded, and kept as
- * long as there is a lock, a claim, a wait or a question.
+ * The files that have claims. A file gets claims before a lock on it is granted or loaded, and
+ * keeps them as long as it has a lock, a claim, a wait or a question to the kernel.
  */
 #include "core/claims/private.h"
 #include "core/common/range.h"
@@ -83,7 +83,7 @@ void hf_claim_file_settle(struct hf_core *core, struct hf_claim_file *cf)
         return;
     if (has_locks || cf->held.n > 0 || cf->dirty.any || !hf_list_empty(&cf->waits) ||
         hf_list_linked(&cf->decided)) {
-        forget_asks(core, cf); /* most files with locks have nothing to ask for a long time */
+        forget_asks(core, cf); /* most files with locks ask the kernel nothing for a long time */
         return;
     }
     hf_claim_file_correcting(core, cf, false);
@@ -107,7 +107,7 @@ void hf_claim_file_correcting(struct hf_core *core, struct hf_claim_file *cf, bo
 {
     core->claims->n_correcting += (uint64_t)correcting - cf->correcting;
     if (cf->correcting && !correcting)
-        hf_file_wake(core, cf->file, 0, UINT64_MAX); /* waiters of the file can be granted now */
+        hf_file_wake(core, cf->file, 0, UINT64_MAX); /* waiters for the file can be granted now */
     cf->correcting = correcting;
 }
 
@@ -147,8 +147,8 @@ int hf_claim_file_set(struct hf_core *core, struct hf_claim_file *cf, uint64_t f
     return rv;
 }
 
-/* Notes a range that the kernel cannot hold. There may be as few of these as of the ranges that the
- * kernel holds: beyond that, the whole file counts as one. */
+/* Notes a range that the kernel cannot hold. A file may have config.claim_ranges of these; beyond
+ * that the whole file counts as one such range. */
 int hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
                              uint64_t last, enum hf_claim_mode mode)
 {
@@ -163,13 +163,14 @@ int hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, uin
     if (cf->unmirrored.n > core->config.claim_ranges)
         (void)hf_sum_set(&cf->unmirrored, core->alloc, 0, UINT64_MAX, mode);
     core->claims->n_unmirrored += (uint64_t)(cf->unmirrored.n > 0) - any;
-    /* Waiters of the range may not need the kernel now. */
+    /* Waiters for the range may not need the kernel now. */
     if (mode != HF_CLAIM_NONE)
         hf_file_wake(core, cf->file, first, last);
     return 0;
 }
 
-/* Links the file in the order of the batches, so that the first file says what may be answered. */
+/* Links the file in the order of batches, so that the first file of the list tells which batches
+ * may be answered. */
 void hf_claim_file_unreleased(struct hf_core *core, struct hf_claim_file *cf, uint64_t seq)
 {
     struct hf_list *place = core->claims->unreleased.prev;
@@ -194,7 +195,7 @@ uint64_t hf_core_released(const struct hf_core *core)
     return cf ? cf->release_seq - 1 : core->durable->seq;
 }
 
-/* True if every byte of the range is held in this mode, or is known not to be mirrored in it. */
+/* True if the kernel holds every byte of the range in this mode, or has refused to hold it. */
 static bool is_settled(const struct hf_claim_file *cf, uint64_t first, uint64_t last,
                        enum hf_claim_mode mode)
 {
@@ -257,10 +258,10 @@ bool hf_claims_are_ready(const struct hf_core *core)
     return core->claims->up && core->claims->n_correcting == 0;
 }
 
-/* ---- what the table tells of its locks ---- */
+/* ---- changes that the lock table reports ---- */
 
-/* Is called when a lock is removed. That can still be undone, and the kernel must hold on until it
- * cannot. */
+/* The table calls on_left() when it removes a lock. An undo may bring the lock back, so the kernel
+ * must hold its bytes until the removal is final. */
 static void on_left(struct hf_core *core, struct hf_lock *lock)
 {
     struct hf_claim_file *cf = hf_claim_file_find(core, hf_lock_file(lock));
@@ -285,7 +286,7 @@ static void on_gone(struct hf_core *core, struct hf_lock *lock)
 
     hf_itree_remove(&cf->leaving[lock->exclusive], &lock->node);
     if (!core->claims->up) {
-        hf_claim_file_settle(core, cf); /* a new keeper is told of all files anyway */
+        hf_claim_file_settle(core, cf); /* the next keeper is asked about all files anyway */
         return;
     }
     hf_claim_file_dirty(core, cf, lock->node.first, lock->node.last);
@@ -309,7 +310,8 @@ static const struct hf_table_watch watch = {on_left, on_back, on_gone, on_discar
 
 /* ---- what the kernel ought to hold ---- */
 
-/* Returns the lock of either tree that begins first and overlaps [first, last]; NULL: none does. */
+/* Returns the lock of either tree that begins first among those that overlap [first, last]; NULL:
+ * none overlaps. */
 static const struct hf_itree_node *first_of(const struct hf_itree *a, const struct hf_itree *b,
                                             uint64_t first, uint64_t last)
 {
@@ -342,7 +344,7 @@ enum hf_claim_mode hf_claim_wanted(const struct hf_claim_file *cf, uint64_t byte
     return HF_CLAIM_NONE;
 }
 
-/* ---- clients that go ---- */
+/* ---- clients that lose everything ---- */
 
 static size_t place_of(const struct hf_core *core, const struct hf_addr *addr)
 {

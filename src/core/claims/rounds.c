@@ -1,5 +1,5 @@
-/* A round is what one file wants of the kernel in a turn: it is handed out, and its results come
- * back. */
+/* Rounds: what one file wants of the kernel in a turn goes to the keeper as one round, whose
+ * results come back one by one. */
 #include "core/claims/private.h"
 #include "core/common/timer.h"
 #include "core/durable/durable.h"
@@ -8,7 +8,7 @@
 
 enum {
     ROOM_FIRST = 4,
-    NEXT_MAX = 512, /* how many asks of requests and waiters one round of a file takes */
+    NEXT_MAX = 512, /* the most asks of requests and waiters in one round of a file */
 };
 
 void hf_asks_rest(struct hf_core *core, struct hf_asks *asks)
@@ -52,7 +52,7 @@ int hf_asks_add(struct hf_core *core, struct hf_asks *asks, const struct hf_clai
     return 0;
 }
 
-/* ---- what a request asks ---- */
+/* ---- what a request asks of the kernel ---- */
 
 static const struct hf_claim_ask *find_ask(const struct hf_asks *asks,
                                            const struct hf_claim_ask *like)
@@ -77,8 +77,8 @@ static struct hf_claim_said no_memory(struct hf_core *core)
     return (struct hf_claim_said){.say = HF_SAYS_NO_MEMORY, .stat = HF_STAT_DENIED_NOLOCKS};
 }
 
-/* Answers a request whose bytes the file system, the handle or a limit does not let the kernel
- * hold. */
+/* Answers a request for bytes that the kernel cannot hold because of the file system, the file
+ * handle or a limit. */
 static struct hf_claim_said not_mirrored(struct hf_core *core, struct hf_claim_file *cf,
                                          const struct hf_claim_ask *ask,
                                          enum hf_claim_outcome outcome)
@@ -127,8 +127,8 @@ static struct hf_claim_ask ask_of(const struct hf_want *want, enum hf_claim_kind
                                  want->exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED};
 }
 
-/* Adds an ask to the next round. A round that is full leaves the rest to the one after it. Returns
- * HF_ENOMEM without memory. */
+/* Adds an ask to the next round. A full round leaves further asks to the round after it. Returns 0
+ * or HF_ENOMEM. */
 static int add_next(struct hf_core *core, struct hf_claim_file *cf, const struct hf_claim_ask *ask)
 {
     if (find_ask(&cf->next, ask))
@@ -140,8 +140,8 @@ static int add_next(struct hf_core *core, struct hf_claim_file *cf, const struct
     return hf_asks_add(core, &cf->next, ask);
 }
 
-/* Finds the kernel's answer to the request. One that came before the request is no answer to it: a
- * holder outside may have come or gone since. */
+/* Finds the kernel's answer to the request. An answer that is older than the request does not
+ * count, because a holder outside NLM may have come or gone since. */
 static const struct hf_claim_ask *find_answer(const struct hf_core *core,
                                               const struct hf_claim_file *cf,
                                               const struct hf_claim_ask *like)
@@ -170,7 +170,8 @@ struct hf_claim_said hf_claim_want(struct hf_core *core, struct hf_file *file,
     if (kind == HF_CLAIM_RAISE && cf->held.n >= core->config.claim_ranges)
         return not_mirrored(core, cf, &ask, HF_CLAIM_UNMIRRORED);
     if (add_next(core, cf, &ask) < 0) {
-        hf_claim_file_due(core, cf); /* the claim may not be needed any more */
+        /* If the request does not need the file's claims, the flush deletes them. */
+        hf_claim_file_due(core, cf);
         return no_memory(core);
     }
     begin_round(core, cf);
@@ -187,7 +188,7 @@ void hf_claim_foresee(struct hf_core *core, struct hf_file *file, const struct h
         hf_table_conflict(core, file, want) ||
         hf_claim_covers(core, file, want->first, want->last, want->exclusive))
         return;
-    /* Without memory the range is asked for when the request is made again. */
+    /* Without memory, the request asks for the range when it is made again. */
     (void)add_next(core, cf, &ask);
     hf_claim_file_due(core, cf);
 }
@@ -196,7 +197,7 @@ uint64_t hf_claim_round_of(const struct hf_core *core, const struct hf_file *fil
 {
     const struct hf_claim_file *cf = hf_claim_file_find(core, file);
 
-    /* Requests that waited for this round are about to be made again, in their order. */
+    /* Requests that waited for the round which has just ended are made again first. */
     if (cf && hf_list_linked(&cf->decided))
         return cf->told;
     return cf && cf->parked ? cf->round : 0;
@@ -212,16 +213,16 @@ uint64_t hf_claim_park(struct hf_core *core, const struct hf_file *file)
     return cf->round;
 }
 
-/* ---- what a release leaves, and what is missing ---- */
+/* ---- bytes to release, and bytes that the kernel lacks ---- */
 
 struct comparison {
-    uint32_t n_missing;  /* how many raises there are */
-    uint64_t before_gap; /* a gap goes from here ... */
-    uint64_t gap_end;    /* ... to here: no byte in it is held or wanted */
+    uint32_t n_missing;  /* how many raises the comparison has added to the round */
+    uint64_t before_gap; /* the last byte before a gap, in which no byte is held or wanted */
+    uint64_t gap_end;    /* the last byte of the gap that begins after before_gap */
 };
 
-/* Returns the last ask of the round if `next` continues it: it ends where `next` begins, or both
- * are releases and no byte between them is held or wanted. NULL: there is none. */
+/* Returns the last ask of the round if `next` can extend it: the ask ends where `next` begins, or
+ * both release and no byte between them is held or wanted. Otherwise NULL. */
 static struct hf_claim_ask *last_release(const struct hf_claim_file *cf, const struct comparison *c,
                                          const struct hf_claim_ask *next)
 {
@@ -237,8 +238,8 @@ static struct hf_claim_ask *last_release(const struct hf_claim_file *cf, const s
                : NULL;
 }
 
-/* Lets the kernel hold less from now on: the bytes do not count as held any more, whatever the
- * kernel still holds. HF_ENOMEM: nothing has changed. */
+/* Makes the kernel hold less: from now on the bytes do not count as held, although the kernel may
+ * still hold them. On HF_ENOMEM nothing has changed. */
 static int lower(struct hf_core *core, struct hf_claim_file *cf, const struct comparison *c,
                  const struct hf_claim_ask *ask)
 {
@@ -259,7 +260,7 @@ static int lower(struct hf_core *core, struct hf_claim_file *cf, const struct co
     return 0;
 }
 
-/* Asks for bytes of a lock that the kernel does not hold. */
+/* Asks the kernel for bytes of one of our locks that it lacks. */
 static int raise(struct hf_core *core, struct hf_claim_file *cf, struct comparison *c,
                  const struct hf_claim_ask *ask)
 {
@@ -272,8 +273,8 @@ static int raise(struct hf_core *core, struct hf_claim_file *cf, struct comparis
 }
 
 /*
- * Compares the dirty bytes with what they ought to be, and puts what is to be done into the round.
- * HF_ENOMEM: the bytes after the last one that was compared stay dirty.
+ * Compares the dirty bytes with what the kernel ought to hold, and puts the differences into the
+ * round. On HF_ENOMEM the bytes not yet compared stay dirty.
  */
 static int compare(struct hf_core *core, struct hf_claim_file *cf)
 {
@@ -297,7 +298,7 @@ static int compare(struct hf_core *core, struct hf_claim_file *cf)
             ask.last = refused_end;
         cf->dirty.first = byte;
         core->table->work++;
-        if (refused > wanted) /* a weaker mode may be possible, or the claim is not needed */
+        if (refused > wanted) /* the kernel refused a stronger mode, and may accept this one */
             rv = hf_claim_file_unmirrored(core, cf, byte, ask.last, HF_CLAIM_NONE);
         if (rv == 0 && held > wanted && !core->claims->unknown)
             rv = lower(core, cf, &c, &ask);
@@ -327,10 +328,10 @@ void hf_claim_file_lower_again(struct hf_core *core, struct hf_claim_file *cf)
     }
 }
 
-/* ---- handing out ---- */
+/* ---- handing rounds to the keeper ---- */
 
-/* True if a waiter is about to be served, and may get what was released: that passes without the
- * kernel. */
+/* True if a waiter of the file is about to be served and may get the released bytes: these then
+ * pass to the waiter without a change in the kernel. */
 static bool is_being_served(const struct hf_core *core, const struct hf_claim_file *cf)
 {
     return !cf->correcting && core->claims->serving && hf_list_linked(&cf->file->queue->woken);
@@ -361,7 +362,8 @@ static void hand_out(struct hf_core *core, struct hf_claim_file *cf, hf_claim_si
     }
 }
 
-/* Puts the asks of requests and waiters behind the releases. Returns HF_ENOMEM without memory. */
+/* Appends what requests and waiters ask for to the round, behind its releases. Returns 0 or
+ * HF_ENOMEM. */
 static int take_next(struct hf_core *core, struct hf_claim_file *cf)
 {
     if (cf->next.n == 0)
@@ -390,12 +392,12 @@ static void flush_file(struct hf_core *core, struct hf_claim_file *cf, hf_claim_
 
     cf->answers.n = 0;
     if (hf_list_linked(&cf->in_flight))
-        return; /* the results of the round make the file due again */
+        return; /* when the file's round ends, the file becomes due again */
     if (cf->held.n <= core->config.claim_ranges / 2 || !hf_claim_file_has_locks(cf))
         hf_claim_file_refine(core, cf);
     hf_list_remove(&cf->due);
     waits = cf->dirty.any && is_being_served(core, cf);
-    /* Without memory the file is compared in the next turn. */
+    /* Without memory, the next turn compares the file's bytes. */
     failed = cf->dirty.any && !waits && compare(core, cf) < 0;
     if (waits || (!failed && !releases(cf)))
         hf_claim_file_released(cf);
@@ -436,7 +438,7 @@ void hf_claim_missing(struct hf_core *core, const struct hf_lock *lock)
 
 /* ---- results ---- */
 
-/* Lets the requests that waited for the round be made again. */
+/* Has the requests made again that waited for the round. */
 static void decide(struct hf_core *core, struct hf_claim_file *cf)
 {
     if (cf->parked) {
@@ -448,7 +450,7 @@ static void decide(struct hf_core *core, struct hf_claim_file *cf)
     cf->round = 0;
 }
 
-/* Notes bytes that are missing and cannot be had now, to be tried later. */
+/* Notes bytes that the kernel lacks and that the keeper cannot lock now, for the next retry. */
 static void try_later(struct hf_core *core, struct hf_now now, struct hf_claim_file *cf,
                       const struct hf_claim_ask *ask)
 {
@@ -470,7 +472,7 @@ static void end_ask(struct hf_core *core, struct hf_now now, struct hf_claim_fil
         if (hf_claim_file_unmirrored(core, cf, ask->first, ask->last, ask->mode) < 0)
             try_later(core, now, cf, ask);
     } else if (ask->outcome == HF_CLAIM_DONE) {
-        /* The bytes are released if no request takes them. */
+        /* The flush releases a claim on these bytes again if no request uses it. */
         hf_claim_file_dirty(core, cf, ask->first, ask->last);
     }
     hf_file_wake(core, cf->file, ask->first, ask->last);
@@ -496,8 +498,8 @@ static void end_round(struct hf_core *core, struct hf_now now, struct hf_claim_f
     decide(core, cf);
 }
 
-/* Finds the file with this ask; results come in the order of the asks, so as a rule it is the
- * first. */
+/* Finds the file that made the ask with this id. Results come in the order of the asks, so as a
+ * rule it is the first file in flight. */
 static struct hf_claim_file *find_in_flight(const struct hf_core *core, uint64_t id)
 {
     hf_list_foreach (node, &core->claims->in_flight) {
@@ -508,8 +510,8 @@ static struct hf_claim_file *find_in_flight(const struct hf_core *core, uint64_t
     return NULL;
 }
 
-/* Applies a result. The kernel holds what the results say, in their order: a wait may have been
- * made before or after a release that overlaps it. */
+/* Applies a result to what we know the kernel holds. Results must be applied in their order: the
+ * kernel may have granted a wait before or after a release that overlaps it. */
 static int apply(struct hf_core *core, struct hf_claim_file *cf, const struct hf_claim_ask *ask)
 {
     if (ask->kind == HF_CLAIM_SET)
@@ -562,7 +564,7 @@ bool hf_claims_next_decision(struct hf_core *core, uint64_t *round)
     return true;
 }
 
-/* ---- keepers come and go ---- */
+/* ---- keepers connect and disconnect ---- */
 
 static bool lose_file(struct hf_map_node *node, void *ctx)
 {
@@ -603,7 +605,7 @@ int hf_claims_listed(struct hf_core *core, struct hf_bytes fh, uint64_t first, u
 
     HF_ASSERT(!core->claims->up);
     if (core->claims->n_ranges > (uint64_t)core->config.limits.locks + core->config.limits.beyond)
-        return HF_ELIMIT; /* the keeper holds more than we can ever have asked for */
+        return HF_ELIMIT; /* the keeper lists more ranges than we can ever have asked for */
     file = hf_file_get(core, fh);
     cf = file ? hf_claim_file_get(core, file) : NULL;
     if (cf)

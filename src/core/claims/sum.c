@@ -12,7 +12,7 @@ void hf_sum_free(struct hf_sum *sum, const struct hf_alloc *alloc)
     *sum = (struct hf_sum){0};
 }
 
-/* Returns the first span that ends at this byte or behind it; n: there is none. */
+/* Returns the index of the first span that ends at this byte or behind it; n: there is none. */
 static uint32_t find(const struct hf_sum *sum, uint64_t byte)
 {
     uint32_t low = 0;
@@ -81,10 +81,10 @@ static int reserve(struct hf_sum *sum, const struct hf_alloc *alloc, uint32_t mo
 
 int hf_sum_reserve(struct hf_sum *sum, const struct hf_alloc *alloc, uint32_t n)
 {
-    return reserve(sum, alloc, 3 * n); /* each range has two borders and a span */
+    return reserve(sum, alloc, 3 * n); /* a change makes at most two borders and a span */
 }
 
-/* Replaces spans i to j - 1 by `to` or, if it is empty, by nothing. The caller has made room. */
+/* Replaces spans i to j - 1 by `to` or, if `to` is empty, by nothing. The caller has made room. */
 static void replace(struct hf_sum *sum, uint32_t i, uint32_t j, struct hf_span to)
 {
     uint32_t n = to.first <= to.last && to.mode != HF_CLAIM_NONE;
@@ -96,7 +96,8 @@ static void replace(struct hf_sum *sum, uint32_t i, uint32_t j, struct hf_span t
 }
 
 /*
- * Makes a border before this byte, so that no span has it in its middle. The caller has made room.
+ * Splits the span that has this byte in its middle, so that a span begins with the byte. The caller
+ * has made room.
  */
 static void cut(struct hf_sum *sum, uint64_t byte)
 {
@@ -108,7 +109,7 @@ static void cut(struct hf_sum *sum, uint64_t byte)
     sum->at[i + 1].first = byte;
 }
 
-/* Joins the span before i and the one at i, if they touch in the same mode. */
+/* Joins spans i - 1 and i if they touch and have the same mode. */
 static void join(struct hf_sum *sum, uint32_t i)
 {
     if (i == 0 || i >= sum->n || sum->at[i - 1].mode != sum->at[i].mode ||
@@ -123,7 +124,7 @@ int hf_sum_set(struct hf_sum *sum, const struct hf_alloc *alloc, uint64_t first,
 {
     uint32_t i, j;
 
-    if (reserve(sum, alloc, 3) < 0) /* room for two borders and one span */
+    if (reserve(sum, alloc, 3) < 0) /* a change makes at most two borders and a span */
         return HF_ENOMEM;
     cut(sum, first);
     if (last < UINT64_MAX)
@@ -142,7 +143,8 @@ int hf_sum_raise(struct hf_sum *sum, const struct hf_alloc *alloc, uint64_t firs
 {
     uint64_t end;
 
-    /* In the worst case each span of the range is stronger, and has a new one on either side. */
+    /* In the worst case each span of the range is stronger than `mode`, with a new span on either
+     * side. */
     if (reserve(sum, alloc, sum->n + 3) < 0)
         return HF_ENOMEM;
     for (;; first = end + 1) {
@@ -151,7 +153,7 @@ int hf_sum_raise(struct hf_sum *sum, const struct hf_alloc *alloc, uint64_t firs
         if (end > last)
             end = last;
         if (has < mode && hf_sum_set(sum, alloc, first, end, mode) < 0)
-            return HF_ENOMEM; /* cannot happen, because there is room */
+            return HF_ENOMEM; /* cannot happen, because room was reserved above */
         if (end == last)
             return 0;
     }

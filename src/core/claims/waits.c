@@ -1,4 +1,5 @@
-/* Waits for holders outside; each waiter that the kernel refused has one. */
+/* Waits: each waiter that the kernel refused waits in the kernel's own queue, behind the holder
+ * outside NLM. */
 #include "core/claims/private.h"
 #include "core/common/timer.h"
 #include "core/internal.h"
@@ -52,7 +53,8 @@ static void del(struct hf_core *core, struct hf_claim_wait *wait)
 }
 
 /*
- * Ends a wait. One that was handed out still gets a result, whether it is cancelled in time or not.
+ * Ends a wait. A wait that the keeper has still gets a result, whether or not it is cancelled in
+ * time.
  */
 void hf_claim_wait_end(struct hf_core *core, struct hf_claim_wait **of)
 {
@@ -67,7 +69,7 @@ void hf_claim_wait_end(struct hf_core *core, struct hf_claim_wait **of)
         hf_list_add_tail(&core->claims->cancels, &wait->link);
         return;
     }
-    hf_claim_file_due(core, wait->cf); /* the file may have nothing else */
+    hf_claim_file_due(core, wait->cf); /* without this wait, the file may need no claims any more */
     del(core, wait);
 }
 
@@ -107,7 +109,8 @@ int hf_claim_wait_result(struct hf_core *core, struct hf_now now,
 
     if (!wait)
         return HF_EINVAL;
-    if (result->outcome == HF_CLAIM_LATER && wait->of) { /* the wait is tried again */
+    /* The next retry asks for the wait again. */
+    if (result->outcome == HF_CLAIM_LATER && wait->of) {
         hf_map_remove(&core->claims->by_wait, &wait->node);
         wait->handed_out = false;
         hf_list_remove(&wait->link);
@@ -121,7 +124,7 @@ int hf_claim_wait_result(struct hf_core *core, struct hf_now now,
             rv = hf_sum_reserve(&cf->held, core->alloc, cf->asks.n);
         if (rv == 0)
             hf_claim_file_lower_again(core, cf);
-        /* The waiter may have gone, and then nothing wants the bytes. */
+        /* If the waiter has gone, the flush releases its bytes again. */
         hf_claim_file_dirty(core, cf, wait->first, wait->last);
     }
     hf_file_wake(core, cf->file, wait->first, wait->last);
