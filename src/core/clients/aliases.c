@@ -1,6 +1,6 @@
 /*
- * Aliases: the addresses a client is known by. Several clients may be known by one address; their
- * aliases form a ring, and the first of the ring is in the map.
+ * Aliases: the addresses by which clients are known. The aliases of all clients with the same
+ * address form a ring, and only the first of a ring is in the map.
  */
 #include <string.h>
 
@@ -34,10 +34,11 @@ struct hf_alias *hf_alias_find_next(struct hf_alias *alias)
 {
     struct hf_alias *next = hf_list_entry(alias->same.next, struct hf_alias, same);
 
-    return next->in_map ? NULL : next; /* only the first alias is in the map: the ring ends */
+    /* Only the first alias of a ring is in the map: the ring ends here. */
+    return next->in_map ? NULL : next;
 }
 
-/* Links the alias into the ring of its address. */
+/* Links the alias into the ring of all aliases with its address. */
 static void join_ring(struct hf_core *core, struct hf_alias *alias)
 {
     struct hf_alias *first = hf_alias_find(core, &alias->addr);

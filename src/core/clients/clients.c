@@ -1,4 +1,4 @@
-/* Client objects are made, found by identity and id, and deleted with their last reference. */
+/* Makes clients, finds them by identity and by id, and deletes each with its last reference. */
 #include <string.h>
 
 #include "core/clients/private.h"
@@ -44,15 +44,15 @@ void hf_clients_free(struct hf_core *core)
     hf_free(core->alloc, clients->vouched);
 }
 
-/* What distinguishes one client from all others. Ports do not count. Each look-up makes one, so it
- * is small. */
+/* What distinguishes one client from all others; ports do not count. Each look-up makes an
+ * identity, so it is small. */
 struct identity {
     enum hf_protocol protocol;
     struct hf_bytes name;
-    /* NLM: the address the client comes from; NSM: where the registration came from. */
+    /* NLM: the address that the client's requests come from; NSM: the address that registered. */
     const struct hf_addr *host;
     const struct hf_addr *local; /* NLM: the address of ours that the client talks to */
-    /* NLM: the transport; for a Linux kernel, the mounts of each are a server of their own. */
+    /* NLM: UDP or TCP, because a Linux kernel takes each for a server of its own. */
     enum hf_transport transport;
     struct hf_bytes my_name;
     uint32_t prog, vers, proc;
@@ -111,8 +111,8 @@ static struct hf_client *find(const struct hf_core *core, const struct identity 
     return node ? hf_container_of(node, struct hf_client, by_identity) : NULL;
 }
 
-/* Finds the client, which mostly is the one that was found last: a connection is served many
- * requests at a time. */
+/* Finds the client. It tries the client that was found last first, because a connection's requests
+ * are served many at a time. */
 struct hf_client *hf_client_find_nlm(const struct hf_core *core, const struct hf_peer *peer)
 {
     struct hf_client **last = &core->clients->last;
@@ -172,7 +172,8 @@ void hf_client_fetch_node(const struct hf_core *core, uint64_t id)
     hf_map_fetch_node(&core->clients->by_id, id_hash(core, id));
 }
 
-/* True for our configured name, long or short, and for the address that the client talks to. */
+/* True if `name` is our configured name, long or short, or the address of ours that the client
+ * talks to. */
 bool hf_name_is_ours(const struct hf_core *core, struct hf_bytes name, const struct hf_addr *local)
 {
     struct hf_addr addr;
@@ -308,7 +309,7 @@ void hf_client_del(struct hf_core *core, struct hf_client *client)
     hf_list_remove(&client->vouched);
     hf_map_remove(&core->clients->by_id, &client->by_id);
     count(core, client, -1);
-    /* This happens only when the core itself is being deleted. */
+    /* A client that is still registered is deleted only together with the whole core. */
     if (client->protocol == HF_PROTOCOL_NSM && client->registered)
         client->host->n_registrations--;
     free_parts(core, client);
@@ -323,7 +324,8 @@ void hf_client_unref(struct hf_core *core, struct hf_client *client)
     hf_client_del(core, client);
 }
 
-/* Moves this address to the front of the record: an NLM client is found by the first. */
+/* Puts the client's current address first in its record, because a start finds an NLM client by its
+ * first address. */
 static void lead(struct hf_record_client *out, const struct hf_addr *addr)
 {
     unsigned i = 0;
@@ -359,7 +361,7 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
         .callback_host = client->callback_host,
     };
     memcpy(out->priv, client->m.priv, HF_PRIV_SIZE);
-    /* The list begins with the newest, the record with the oldest. */
+    /* client->aliases begins with the newest address, a record with the oldest. */
     for (const struct hf_alias *a = client->aliases; a; a = a->next)
         out->addrs[--n] = a->addr;
     lead(out, &client->addr);
@@ -383,7 +385,7 @@ static const struct hf_addr *account_of(const struct hf_peer *peer)
     return peer->account.family != HF_ADDR_NONE ? &peer->account : &peer->addr;
 }
 
-/* Returns HF_ELIMIT if there is no room for one more NLM client of this account. */
+/* Returns HF_ELIMIT if there are as many NLM clients as may be, in all or of this account. */
 static int limit_nlm(struct hf_core *core, const struct hf_peer *peer)
 {
     const struct hf_limits *limits = &core->config.limits;

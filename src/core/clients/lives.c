@@ -1,11 +1,11 @@
-/* The lives of a client (clients.h) tell which life sent a request, and when a new one begins. */
+/* The lives of a client (clients.h): which life sent a request, and when a new life begins. */
 #include <string.h>
 
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
 
-/* Returns the place of the state among those that are known; HF_CLIENT_LIVES: it is not known. */
+/* Returns the index of this state among the known lives; HF_CLIENT_LIVES: the state is unknown. */
 static unsigned place_of(const struct hf_lives *lives, int32_t state)
 {
     unsigned i = 0;
@@ -15,7 +15,7 @@ static unsigned place_of(const struct hf_lives *lives, int32_t state)
     return i;
 }
 
-/* Returns the place of the life; HF_CLIENT_LIVES: it is older than those that are known. */
+/* Returns the index of the entry with this life; HF_CLIENT_LIVES: older than every known life. */
 static unsigned place_of_life(const struct hf_lives *lives, uint32_t life)
 {
     unsigned i = 0;
@@ -25,7 +25,7 @@ static unsigned place_of_life(const struct hf_lives *lives, uint32_t life)
     return i;
 }
 
-/* Returns the last life of the place. */
+/* Returns the newest life of this entry, which may stand for several lives. */
 static uint32_t last_of(const struct hf_lives *lives, unsigned place)
 {
     return place == 0 ? lives->now : lives->first[place - 1] - 1;
@@ -43,7 +43,7 @@ static void begin(const struct hf_core *core, struct hf_lives *lives, int32_t st
     lives->first[0] = lives->now;
 }
 
-/* Removes this place: its lives count as those of the place with the lives before them. */
+/* Removes this entry: its lives then belong to the entry of the lives before them. */
 static void join_former(struct hf_lives *lives, unsigned place)
 {
     for (; place + 1 < HF_CLIENT_LIVES; place++) {
@@ -56,8 +56,8 @@ static void join_former(struct hf_lives *lives, unsigned place)
     lives->first[place] = 0;
 }
 
-/* Returns the place of the former lives that have this state, if they may still have something;
- * else 0. */
+/* Returns the index of a former life with this state that may still hold something; 0: there is
+ * none. */
 static unsigned former_place(const struct hf_lives *lives, int32_t state)
 {
     unsigned place = place_of(lives, state);
@@ -66,8 +66,9 @@ static unsigned former_place(const struct hf_lives *lives, int32_t state)
                                                                                            : 0;
 }
 
-/* The state of a life that was left for good also tells of a new life: a client may go back to it,
- * and after a forged notice that was believed it never left it. */
+/* Returns the life of a request with this state. The state of a life that is over begins a new life
+ * as well: a client may return to an old state, and if we believed a forged notice it never left
+ * that state. */
 uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t state)
 {
     struct hf_lives *lives = &client->lives;
@@ -78,7 +79,7 @@ uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
     if (former != 0)
         return last_of(lives, former);
     if (lives->states[0] == 0 && lives->first[0] == 1) {
-        lives->states[0] = state; /* this is the first state that the client tells */
+        lives->states[0] = state; /* the client tells its state number for the first time */
         return lives->now;
     }
     begin(core, lives, state);
@@ -88,11 +89,11 @@ uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
 }
 
 /*
- * A delayed FREE_ALL of a former life is about what that life had. If a notice with the state of a
- * former life is the first to tell of it, it is about the lives before that one: a delayed LOCK of
- * yet another life came after that life's first LOCK. If there is only one life, and only a request
- * that had to wait has told its state number, a notice with that number is about what that life
- * had.
+ * A delayed FREE_ALL with the state of a former life is about what that life had. A notice with
+ * such a state, if it is the first to tell of that life, is about the lives before it: a LOCK of
+ * yet another life can only have come later than that life's first LOCK. If there is only one life,
+ * and only a request that had to wait has told its state number, a notice with that number is about
+ * what this life had.
  */
 uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client, int32_t state,
                             bool free_all, bool *began)
@@ -107,13 +108,13 @@ uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client
         return lives->first[former];
     *began = free_all || lives->first[0] == 1 || state != lives->states[0];
     if (lives->now == HF_LIFE_MAX)
-        return HF_LIFE_MAX + 1; /* lives are not told apart any more, so everything is released */
+        return HF_LIFE_MAX + 1; /* lives cannot be told apart any more: everything is released */
     if (*began)
         begin(core, lives, state != 0 ? state : lives->states[0]);
     return lives->first[0];
 }
 
-/* The client's record in the store forgets the life as well, if it contains it. */
+/* The client's record in the store forgets the life as well, if it has that life. */
 void hf_client_forget_life(struct hf_core *core, struct hf_now now, struct hf_client *client,
                            uint32_t life)
 {
@@ -127,7 +128,7 @@ void hf_client_forget_life(struct hf_core *core, struct hf_now now, struct hf_cl
     client->recorded_life = 0;
     hf_txn_begin(&txn, core, now, NULL);
     if (hf_client_register(&txn, client) < 0)
-        hf_txn_abort(&txn); /* the record changes with the next grant, then */
+        hf_txn_abort(&txn); /* the next grant corrects the client's record instead */
     else
         (void)hf_txn_commit(&txn);
 }
@@ -139,7 +140,7 @@ int32_t hf_client_oldest_state(const struct hf_client *client)
     return place < HF_CLIENT_LIVES ? client->lives.states[place] : 0;
 }
 
-/* True if only lives of the recorded state may have something. (A FREE_ALL begins another life of
+/* True if only lives with this state may still hold something. (A FREE_ALL begins another life with
  * the same state.) */
 static bool is_one(const struct hf_lives *lives, int32_t state)
 {
@@ -167,8 +168,8 @@ struct hf_record_lives hf_lives_record(const struct hf_client *client)
     return out;
 }
 
-/* Loads lives. The first life of a client has no first id. If the record does not have that life,
- * everything older than the lives it has counts as one more life. */
+/* Loads lives from a record. The first life of a client has no first id. If the record lacks that
+ * first life, everything older than the recorded lives counts as one more life. */
 struct hf_lives hf_lives_load(const struct hf_record_client *record)
 {
     struct hf_lives lives = {.now = 1, .oldest = 1, .states = {record->state}, .first = {1}};
@@ -193,7 +194,7 @@ uint64_t hf_client_first_id(const struct hf_client *client, uint32_t life)
     return place < HF_CLIENT_LIVES ? client->lives.first_ids[place] : 0;
 }
 
-/* Returns the place of the life in which ids like this one were handed out. */
+/* Returns the index of the life in which this id was given out. */
 static unsigned place_of_id(const struct hf_lives *lives, uint64_t id)
 {
     unsigned place = 0;

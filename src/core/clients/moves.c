@@ -1,10 +1,9 @@
 /*
  * Clients whose address changes (TRK-02): a lease of DHCP, a pod that runs elsewhere, several
  * paths. The operator vouches that the requests with a name from some networks are of one client
- * (config.vouches). Such a client moves: it keeps its id, its locks and its lives, and is found by
- * its new address. The addresses that it had before stay known, up to HF_CLIENT_ADDRS_MAX: notices
- * go there, and may come from there. Whether a client has moved is decided elsewhere
- * (recovery/arrival.c).
+ * (config.vouches). A client that moves keeps its id, its locks and its lives, and is found by its
+ * new address. Its former addresses stay known, up to HF_CLIENT_ADDRS_MAX: notices go there, and
+ * may come from there. Whether a client has moved is decided elsewhere (recovery/arrival.c).
  */
 #include "core/clients/private.h"
 #include "core/common/names.h"
@@ -75,7 +74,7 @@ struct hf_client *hf_client_find_moved(struct hf_core *core, const struct hf_pee
     return last;
 }
 
-/* Changes the address by which the client is found. */
+/* Changes the address by which look-ups find the client. */
 static void relocate(struct hf_core *core, struct hf_client *client, const struct hf_addr *addr)
 {
     hf_client_displace(core, client);
@@ -83,7 +82,8 @@ static void relocate(struct hf_core *core, struct hf_client *client, const struc
     hf_client_place(core, client);
 }
 
-/* Charges what the client uses to another account from now on; takes over the reference to it. */
+/* Charges what the client uses to `host` from now on; takes over the caller's reference to that
+ * host. */
 static void change_account(struct hf_core *core, struct hf_client *client, struct hf_host *host)
 {
     uint32_t held = client->n_locks + client->n_shares + client->n_waiters;
@@ -98,12 +98,12 @@ static void change_account(struct hf_core *core, struct hf_client *client, struc
     host->n_waiters += client->n_waiters;
 }
 
-/* A recorded move, kept for undo. */
+/* One recorded move of a client, kept for undo. */
 struct move {
-    struct hf_client *client; /* held by a reference */
+    struct hf_client *client; /* the undo entry holds a reference to this client */
     struct hf_addr from, to;
-    struct hf_alias *alias; /* the one of the new address; NULL: the client had it already */
-    struct hf_addr before;  /* what the alias was before; family NONE: it is new */
+    struct hf_alias *alias; /* the alias of the new address; NULL: the client had it already */
+    struct hf_addr before;  /* the alias's former address; family NONE: the alias is new */
 };
 
 static void keep_move(struct hf_core *core, const struct hf_undo *entry)
@@ -114,7 +114,7 @@ static void keep_move(struct hf_core *core, const struct hf_undo *entry)
     hf_free(core->alloc, move);
 }
 
-/* True if another client is found at this address, with all else as this one. */
+/* True if another client with this name, our address and transport is already at this address. */
 static bool is_taken(const struct hf_core *core, const struct hf_client *client,
                      const struct hf_addr *addr)
 {
@@ -128,9 +128,9 @@ static bool is_taken(const struct hf_core *core, const struct hf_client *client,
 }
 
 /*
- * The store knows nothing of the move. The client goes back, and when its next request comes, it
- * moves again. If another client came to its old address meanwhile, it stays, because two could not
- * be told apart there; its record follows with what it gets next.
+ * Undoes a move that the store did not record. The client goes back, and moves again with its next
+ * request. If another client took the old address meanwhile, the client stays where it is, because
+ * two clients could not be told apart there; its next grant records the new address.
  */
 static void revert_move(struct hf_core *core, const struct hf_undo *entry)
 {
@@ -168,7 +168,7 @@ bool hf_client_is_known_at(const struct hf_client *client, const struct hf_addr 
     return alias_of(client, addr) != NULL;
 }
 
-/* Returns the oldest of the client's addresses but for the one that it is found by. */
+/* Returns the oldest of the client's addresses, not counting the one by which it is found. */
 static struct hf_alias *oldest_of(const struct hf_client *client)
 {
     struct hf_alias *oldest = NULL;
@@ -180,7 +180,7 @@ static struct hf_alias *oldest_of(const struct hf_client *client)
     return oldest;
 }
 
-/* Notes the move, and the address, in the place of the oldest if there are too many. */
+/* Logs the move for undo and adds the new address; if the client has too many, the oldest goes. */
 static int note(struct hf_txn *txn, struct hf_client *client, const struct hf_addr *addr)
 {
     struct hf_core *core = txn->core;
@@ -209,7 +209,7 @@ static int note(struct hf_txn *txn, struct hf_client *client, const struct hf_ad
     return 0;
 }
 
-/* Records where the client is now; one without a record only has to be known by the address. */
+/* Moves the client and records its new address; a client without a record only gets the alias. */
 static int record(struct hf_core *core, struct hf_now now, struct hf_client *client,
                   const struct hf_addr *addr)
 {

@@ -1,4 +1,4 @@
-/* What the files of core/clients share with each other only. */
+/* Declarations that only the files of core/clients share. */
 #ifndef HF_CORE_CLIENTS_PRIVATE_H
 #define HF_CORE_CLIENTS_PRIVATE_H
 
@@ -9,22 +9,25 @@ void hf_client_drop_alias(struct hf_core *core, struct hf_alias *alias);
 
 uint64_t hf_client_hash_addr(const struct hf_core *core, const struct hf_addr *addr);
 
-/* Gives the alias another address. */
+/* Changes the address of an alias. */
 void hf_alias_set_addr(struct hf_core *core, struct hf_alias *alias, const struct hf_addr *addr);
 
-/* Puts the client where look-ups by its address find it, and takes it out of there. */
+/* hf_client_place() makes look-ups by the client's address find it, hf_client_displace() ends
+ * that. */
 void hf_client_place(struct hf_core *core, struct hf_client *client);
 void hf_client_displace(struct hf_core *core, struct hf_client *client);
 
-/* Links the client into the list of its vouch, if there is one for its name. */
+/* Links the client into the list of the vouch for its name, if there is one. */
 void hf_client_join_vouched(struct hf_core *core, struct hf_client *client);
 
-/* Saves the fields of the client that a failed commit must bring back; writes its record. */
+/* hf_client_save() saves the fields that a failed commit must restore; hf_client_put_record()
+ * writes the client's record. */
 int hf_client_save(struct hf_txn *txn, struct hf_client *client);
 int hf_client_put_record(struct hf_txn *txn, struct hf_client *client);
 
 /*
- * Returns the host of this address, made if it is unknown, with a reference. NULL: out of memory.
+ * Returns, with a reference, the host object that counts for this address, and makes it if there is
+ * none. NULL: no memory.
  */
 struct hf_host *hf_host_get(struct hf_core *core, const struct hf_addr *addr);
 void hf_host_unref(struct hf_core *core, struct hf_host *host);
@@ -38,7 +41,7 @@ static inline struct hf_addr hf_addr_host(const struct hf_addr *addr)
     return host;
 }
 
-/* Is called when the linger timer fires. */
+/* Called when the linger timer of a client fires. */
 void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_timer *timer);
 
 #endif

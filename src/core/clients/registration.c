@@ -1,5 +1,5 @@
 /*
- * The registration is the durable half of a client; it outlives the last lock by the linger time.
+ * Registrations: the durable half of a client, which outlives its last lock by the linger time.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
 
-/* Writes the record; the caller has saved its former content, if there is one. */
+/* Writes the client's record; the caller has saved the former content, if there was a record. */
 int hf_client_put_record(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_batch *batch = hf_durable_gathering(txn->core);
@@ -40,12 +40,12 @@ void hf_client_set_registered(struct hf_core *core, struct hf_client *client, bo
     hf_outcall_end(core, &client->status_call);
     client->notice_status = HF_NOTICE_NONE;
     hf_client_bar_reclaim(core, client);
-    hf_client_unref(core, client); /* this is not the last reference: the caller has another */
+    hf_client_unref(core, client); /* the caller still has another reference to the client */
 }
 
-/* The changeable part of a client as it was, kept for undo. */
+/* The changeable part of a client as it was before a change, kept for undo. */
 struct saved {
-    struct hf_client *client; /* held by a reference */
+    struct hf_client *client; /* the undo entry holds a reference to this client */
     struct hf_client_mutable m;
     struct hf_record_lives recorded;
     uint32_t recorded_life;
@@ -65,7 +65,7 @@ static void revert_change(struct hf_core *core, const struct hf_undo *entry)
     struct saved *saved = entry->object;
     struct hf_client *client = saved->client;
 
-    /* The call would tell of a restart that is undone. */
+    /* The pending `status` callback tells of a restart that is being undone. */
     if (!hf_durable_has(core, client->status_call.seq))
         hf_outcall_end(core, &client->status_call);
     client->m = saved->m;
@@ -88,7 +88,7 @@ static void revert_register(struct hf_core *core, const struct hf_undo *entry)
     hf_client_unref(core, entry->object);
 }
 
-/* Registers the client again. The registration ends after another linger time, if the client has
+/* Undoes the end of a registration. It ends again after another linger time if the client has
  * nothing then. */
 static void revert_unregister(struct hf_core *core, const struct hf_undo *entry)
 {
@@ -124,7 +124,7 @@ static const struct hf_undo_ops register_undo = {revert_register, keep_registrat
 static const struct hf_undo_ops unregister_undo = {revert_unregister, keep_registration};
 static const struct hf_undo_ops alias_undo = {revert_alias, keep_alias};
 
-/* Saves the fields that a failed commit must bring back. */
+/* Saves the client's fields that a failed commit must restore. */
 int hf_client_save(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_core *core = txn->core;
@@ -147,8 +147,8 @@ int hf_client_save(struct hf_txn *txn, struct hf_client *client)
     return 0;
 }
 
-/* True if the client was unregistered, and that is not durable yet. If it is undone, the client
- * must again be as the store has it. */
+/* True if the client was unregistered and that is not durable yet. An undo would bring back its
+ * record, so its fields must then be as the store has them. */
 static bool is_leaving(const struct hf_core *core, const struct hf_client *client)
 {
     return !client->registered && !hf_durable_has(core, client->seq);
@@ -162,7 +162,7 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
         return hf_client_save(txn, client) < 0 ? HF_ENOMEM : hf_client_put_record(txn, client);
     if (client->registered) {
         if (!hf_durable_has(core, client->seq))
-            txn->depends = true; /* no lock may be durable before its client is */
+            txn->depends = true; /* no lock may become durable before its client's record */
         return 0;
     }
     if (is_leaving(core, client) && hf_client_save(txn, client) < 0)
@@ -178,7 +178,8 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
     return hf_client_put_record(txn, client);
 }
 
-/* Registers a client for a record that is written behind, and so has no time of its own. */
+/* Registers a client whose record is written behind: the time of registration is when the client
+ * was last seen. */
 int hf_client_register_behind(struct hf_txn *txn, struct hf_client *client)
 {
     txn->now.wall_ms = client->last_seen_ms;
@@ -212,7 +213,7 @@ int hf_client_update(struct hf_txn *txn, struct hf_client *client,
     if (mutable_equal(&client->m, to))
         return 0;
     if (!client->registered && !is_leaving(txn->core, client)) {
-        client->m = *to; /* the client has no record that would have to change */
+        client->m = *to; /* the client has no record to change */
         return 0;
     }
     if (hf_client_save(txn, client) < 0)
@@ -265,9 +266,9 @@ static bool has_something(const struct hf_client *client)
 }
 
 /*
- * Returns how long the registration outlives the last lock: the client's own reconnect window
- * (TRK-01) or, where its protocol has none (NLM and NSM), the linger time. A record may hold any
- * number, so it is bounded by a year.
+ * Returns how long a registration outlives the client's last lock: the client's own reconnect
+ * window (TRK-01) or, for NLM and NSM, which have none, the linger time. A record may hold any
+ * number, so a year is the most.
  */
 static uint64_t window_ms(const struct hf_core *core, const struct hf_client *client)
 {
@@ -279,9 +280,8 @@ static uint64_t window_ms(const struct hf_core *core, const struct hf_client *cl
 }
 
 /*
- * The timer is not moved at each lock and unlock, because that would cost more than the lock. It
- * stays armed while the client has locks; when it fires, idle_since_ms tells whether the time is
- * over.
+ * Starts the linger time. Moving the timer at each lock and unlock would cost more than the lock,
+ * so an armed timer stays armed; when it fires, idle_since_ms tells whether the time is over.
  */
 void hf_client_idle(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
@@ -299,19 +299,20 @@ void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_ti
     struct hf_txn txn;
 
     if (has_something(client)) {
-        if (hf_durable_n_undo(core) > 0) /* the last change may still be undone */
+        if (hf_durable_n_undo(core) > 0) /* an undo may still take away what the client has */
             hf_timer_arm(core, timer, now.mono_ms + window_ms(core, client));
-        return; /* in the other case hf_client_idle() arms the timer again */
+        return; /* otherwise hf_client_idle() arms the timer again */
     }
-    /* The client still has to be told of our restart, or may still reclaim locks that were not
-     * recorded. */
+    /* Keeps the registration: the client must still hear of our restart, or may still reclaim locks
+     * that are not recorded. */
     if (client->notice.state != HF_OUTCALL_IDLE || client->may_reclaim)
         due_ms = now.mono_ms + core->config.linger_ms;
     if (due_ms > now.mono_ms) {
         hf_timer_arm(core, &client->linger, due_ms);
         return;
     }
-    client->idle_since_ms = now.mono_ms; /* if this attempt fails, the linger time begins anew */
+    /* If the client cannot be unregistered now, the linger time begins anew. */
+    client->idle_since_ms = now.mono_ms;
     hf_txn_begin(&txn, core, now, NULL);
     if (hf_client_unregister(&txn, client) < 0) {
         hf_txn_abort(&txn);
