@@ -1,7 +1,8 @@
 /*
- * Fetches the memory that loading a lock will touch. In tables of millions nothing that belongs to
- * one lock is in the processor's cache, and each pointer on the way must have arrived before the
- * next one can be followed. So the way is gone in steps, with other locks in between.
+ * Fetches the memory that loading a lock will touch. In tables of millions, nothing that belongs to
+ * one lock is in the processor's cache, and each pointer on the way to a lock must have arrived
+ * before the next one can be followed. So the fetching is done in steps, with those of other locks
+ * in between.
  */
 #include "core/clients/clients.h"
 #include "core/internal.h"
@@ -38,8 +39,7 @@ static const struct hf_lock *newest_of(const struct hf_owner *owner)
     return owner ? hf_at(owner->recent) : NULL;
 }
 
-/* Fetches the neighbours in the ring: the new lock goes in front of the newest one of its owner,
- * and behind the oldest. */
+/* Fetches the new lock's neighbours in the ring of its owner: the newest and the oldest lock. */
 static void fetch_newest(const struct hf_core *core, const struct hf_lock_fetch *fetch)
 {
     const struct hf_owner *owner = peek_owner(core, fetch);

@@ -1,16 +1,16 @@
-/* Files are found by hash, made when first needed, and deleted with their last reference. */
+/* Files: found by hash, made when first needed, and deleted with their last reference. */
 #include <string.h>
 
 #include "core/internal.h"
 #include "core/table/private.h"
 
 /*
- * A file has the handle by which it was locked first, and is found by every handle that has the
- * same identity (COH-05).
+ * What a file is looked up by. A file keeps the handle by which it was locked first, and is found
+ * by every handle that has the same identity (COH-05).
  */
 struct file_key {
     const struct hf_core *core;
-    struct hf_bytes fh, identity; /* both are the same for most handles */
+    struct hf_bytes fh, identity; /* the handle's identity is the handle itself for most files */
     uint8_t room[HF_IDENTITY_MAX];
 };
 
@@ -61,7 +61,8 @@ struct hf_file *hf_file_find(const struct hf_core *core, struct hf_bytes fh)
     return file_find(&key, hash);
 }
 
-/* Returns the index of the first export rule that fits; n_export_rules if none does. */
+/* Returns the index of the first export rule that fits the file handle; n_export_rules if none
+ * does. */
 static uint16_t export_of(const struct hf_core *core, struct hf_bytes fh)
 {
     unsigned i;

@@ -1,4 +1,4 @@
-/* Limits all that peers can make grow (SPEC section 4), each with its counter. */
+/* Limits on everything that peers can make grow (SPEC section 4), each with its counter. */
 #include "core/clients/clients.h"
 #include "core/common/event.h"
 #include "core/internal.h"
@@ -14,11 +14,11 @@
  * The limit on the locks of one owner bounds what one LOCK or UNLOCK can change (SEC-05), which
  * cannot be done in slices.
  *
- * An UNLOCK in the middle of a lock makes two of it. It must not be refused, because the client
- * forgets the lock whatever the answer is. So it may exceed the limits, and so may the reclaim of
- * locks that were held like that; but only by limits.beyond, because a peer could cut one lock into
- * any number. For an UNLOCK the highest limits count under which locks were granted
- * (table->highest): an operator who lowers a limit means new locks.
+ * An UNLOCK in the middle of a lock makes two locks of it. Such an UNLOCK must not be refused,
+ * because the client forgets the lock whatever the answer is. So it may exceed the limits, and so
+ * may the reclaim of locks that were split like that; but only by limits.beyond, because a peer
+ * could cut one lock into any number. For an UNLOCK the highest limits count under which locks were
+ * granted (table->highest): an operator who lowers a limit means new locks.
  */
 static enum hf_limit limit_hit(const struct hf_core *core, const struct hf_limits *limits,
                                const struct hf_client *client, const struct hf_file *file,
@@ -99,7 +99,7 @@ static int limit_growth(struct hf_core *core, const struct hf_file *file,
     int more;
 
     if (owner_limit_hit(core, limits, want->owner, file, HF_TABLE_GROWTH_MAX, beyond) == HF_LIMITS)
-        return 0; /* the common case: far from any limit */
+        return 0; /* the common case is far from every limit */
     more = hf_table_growth(core, file, want);
     return more > 0
                ? count_hit(core,
@@ -118,8 +118,8 @@ int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const str
     return limit_growth(core, file, want, core->config.limits.beyond);
 }
 
-/* Checks the limits for an UNLOCK. Waiters do not count: an upgrade may wait beyond the limits, and
- * must not hold up an UNLOCK. */
+/* Checks the limits for an UNLOCK that splits a lock. Waiters do not count here: an upgrade may
+ * wait beyond the limits, and must not hold up an UNLOCK. */
 static enum hf_limit unlock_limit_hit(const struct hf_core *core, const struct hf_owner *owner,
                                       const struct hf_file *file)
 {
@@ -153,9 +153,9 @@ int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const stru
 }
 
 /*
- * A waiter counts as a lock that is to come, unless its grant will leave no more locks than there
- * are (an upgrade): then no limit on locks refuses it. Each lock allows one such waiter, so that
- * there are never more than twice as many objects as the limits say.
+ * Checks the limits for one more waiter, which counts as a lock to come. But if its grant will
+ * leave no more locks than there are (an upgrade), no limit on locks refuses the waiter. Each lock
+ * allows one such waiter, so there are never more than twice as many objects as the limits say.
  */
 int hf_limit_wait(struct hf_core *core, const struct hf_file *file, const struct hf_want *want)
 {

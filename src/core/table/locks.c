@@ -1,5 +1,5 @@
-/* Lock objects: how they enter and leave the trees and counts of their owner, client and file;
- * their records; and the changes that can be undone. */
+/* Locks: how they enter and leave the trees and counts of their owner, client and file; their
+ * records; and their changes that can be undone. */
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -175,8 +175,8 @@ static void revert_add(struct hf_core *core, const struct hf_undo *entry)
     hf_lock_discard(core, entry->object);
 }
 
-/* Puts the lock back. The owner's own waiters may pass a waiter that waits for this lock, now that
- * it is held again. */
+/* Undoes a removal. Once this lock is held again, other waiters of its owner may pass a waiter that
+ * waits for it. */
 static void revert_remove(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_lock *lock = entry->object;
@@ -215,7 +215,7 @@ void hf_table_unclaim_removed(struct hf_core *core)
             struct hf_lock *lock = log->entries[n].object;
 
             if (log->entries[n].ops == &remove_undo && lock->durable)
-                lock->unclaimed = true; /* counted when it is back */
+                lock->unclaimed = true; /* link_lock() counts the lock if an undo brings it back */
         }
     }
 }
@@ -253,8 +253,9 @@ int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *
 }
 
 /*
- * The undo log owns the lock until the removal is final. Steps that can fail come first: a lock
- * that could not be removed keeps its place in the trees, so that loops over them end.
+ * Removes the lock; the undo log owns it until the removal is final. Steps that can fail come
+ * first: a lock that could not be removed keeps its place in the trees, so that loops over them
+ * end.
  */
 int hf_lock_take_out(struct hf_txn *txn, struct hf_lock *lock, bool keep_record)
 {

@@ -6,12 +6,12 @@
  * The order is kept in a treap: a binary tree in which every lock also has a random priority, and
  * no lock has a smaller priority than its children. Its depth is logarithmic as long as the order
  * in which locks come does not depend on their priorities. So that a client cannot arrange that,
- * priorities are keyed hashes of the locks' ids. A treap needs two pointers for each lock, which is
- * less than any balanced tree with links to parents.
+ * priorities are keyed hashes of the locks' ids. A treap needs two pointers for each lock, fewer
+ * than any balanced tree with links to parents.
  *
- * Most locks are released soon, so putting each into the tree would cost more than it is worth. The
- * newest locks of an owner are in a ring instead, the newest first; when it is full, the oldest of
- * them moves to the tree. The ring may be empty while the tree is not.
+ * Most locks are released soon, so putting each into the tree would cost more than it is worth. So
+ * the newest locks of an owner are in a ring, the newest first; when the ring is full, its oldest
+ * lock moves to the tree. The ring may be empty while the tree is not.
  *
  * Files are ordered by their hash and not by their address, so that runs of the simulator can be
  * repeated.
@@ -22,7 +22,7 @@
 
 enum { FEW = 4, RECENT_MAX = 8 };
 
-/* Returns less than, equal to or greater than 0, as memcmp() does. */
+/* Compares two files; returns less than, equal to or greater than 0, as memcmp() does. */
 static int compare_files(const struct hf_file *a, const struct hf_file *b)
 {
     if (a == b)
@@ -44,7 +44,7 @@ uint32_t hf_lock_priority(const struct hf_core *core, const struct hf_lock *lock
     return (uint32_t)hf_hash_u64(&core->config.hash_key, lock->id, 1);
 }
 
-/* Divides a tree into the locks before this one and those after it. */
+/* Splits a tree into the locks before `lock` and those after it. */
 static void split(hf_ref tree, const struct hf_lock *lock, hf_ref *before, hf_ref *after)
 {
     while (tree) {
@@ -63,7 +63,7 @@ static void split(hf_ref tree, const struct hf_lock *lock, hf_ref *before, hf_re
     *before = *after = 0;
 }
 
-/* Puts two trees together at link; all locks of the first come before those of the second. */
+/* Joins two trees at `link`; all locks of the first come before those of the second. */
 static void join(const struct hf_core *core, hf_ref *link, hf_ref a, hf_ref b)
 {
     while (a && b) {
@@ -83,7 +83,7 @@ static void join(const struct hf_core *core, hf_ref *link, hf_ref a, hf_ref b)
     *link = a ? a : b;
 }
 
-/* Returns the next link on the way to where the lock is, or belongs, in its owner's tree. */
+/* Returns the next link on the way from `link` to the lock's place in its owner's tree. */
 static hf_ref *step(const hf_ref *link, const struct hf_lock *lock)
 {
     struct hf_lock *at = hf_at_some(*link);
@@ -121,7 +121,7 @@ static struct hf_lock *older_of(const struct hf_lock *lock)
     return hf_at_some(lock->own_right);
 }
 
-/* Inserts the lock beside the oldest in the ring, so that it becomes the newest. */
+/* Inserts the lock into the ring between the newest and the oldest, and makes it the newest. */
 static void ring_insert(struct hf_lock *lock)
 {
     struct hf_owner *owner = hf_lock_owner(lock);
@@ -168,8 +168,8 @@ void hf_own_remove(const struct hf_core *core, struct hf_lock *lock)
         tree_remove(core, lock);
 }
 
-/* Returns the first lock in the tree on the file that ends at or after this byte; NULL: there is
- * none. */
+/* Returns the first of the owner's locks on the file, among those in the tree, that ends at or
+ * after this byte; NULL: there is none. */
 static struct hf_lock *find_in_owner_tree(const struct hf_file *file, const struct hf_owner *owner,
                                           uint64_t first)
 {
@@ -190,8 +190,8 @@ static struct hf_lock *find_in_owner_tree(const struct hf_file *file, const stru
     return best;
 }
 
-/* Returns the lock in the ring that comes first on the file, of those that end at or after this
- * byte. */
+/* Returns the first of the owner's locks on the file, among those in the ring, that ends at or
+ * after this byte; NULL: there is none. */
 static struct hf_lock *find_in_ring(const struct hf_file *file, const struct hf_owner *owner,
                                     uint64_t first)
 {
@@ -206,8 +206,8 @@ static struct hf_lock *find_in_ring(const struct hf_file *file, const struct hf_
     return best;
 }
 
-/* Returns the owner's lock, in the ring or in the tree, that comes first on the file, of those that
- * end at or after this byte. */
+/* Returns the first of the owner's locks on the file, in ring and tree, that ends at or after this
+ * byte; NULL: there is none. */
 static struct hf_lock *find_from(const struct hf_core *core, const struct hf_file *file,
                                  const struct hf_owner *owner, uint64_t first)
 {
@@ -220,8 +220,8 @@ static struct hf_lock *find_from(const struct hf_core *core, const struct hf_fil
     return recent;
 }
 
-/* Finds the owner's first lock among those of a file's tree in the range, or NULL. Returns false,
- * not known, where more than a few locks of other owners come first. */
+/* Finds the owner's first lock in the range in one of the file's trees, or NULL. Returns false if
+ * it gave up, because locks of other owners come first and are more than a few. */
 static bool find_in_tree(const struct hf_itree *tree, const struct hf_owner *owner, uint64_t first,
                          uint64_t last, struct hf_lock **out)
 {
@@ -237,9 +237,9 @@ static bool find_in_tree(const struct hf_itree *tree, const struct hf_owner *own
 }
 
 /*
- * Looks in the file's trees. In a range that few others have locked, they answer sooner than the
- * owner's own tree: a request has just searched them for conflicts, so they are in the processor's
- * cache.
+ * Looks for the owner's locks in the file's trees. In a range where others have few locks this is
+ * quicker than the owner's own tree, because the request has just searched the file's trees for
+ * conflicts: they are in the processor's cache.
  */
 static bool find_among_few(const struct hf_file *file, const struct hf_owner *owner, uint64_t first,
                            uint64_t last, struct hf_lock **out)
@@ -296,7 +296,7 @@ static struct hf_lock *next_in_tree(const struct hf_lock *after)
     return best;
 }
 
-/* Returns the first lock: those in the ring come before those in the tree. */
+/* Returns the owner's first lock in a walk: locks in the ring come before those in the tree. */
 static struct hf_lock *first_of(const struct hf_owner *owner)
 {
     return owner->recent ? hf_at(owner->recent) : first_in_tree(owner);
@@ -317,8 +317,8 @@ struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_o
     return after ? next_of(after) : first_of(owner);
 }
 
-/* Returns the next owner of the client: first those that a release has not looked at yet, then the
- * others. */
+/* Returns the next owner in a walk over a client's owners: first those that a release has not
+ * looked at yet, then the others. */
 static const struct hf_reflist *next_owner(const struct hf_client *client,
                                            const struct hf_reflist *link)
 {

@@ -1,4 +1,4 @@
-/* Owners are found by hash, made when first needed, and deleted with their last reference. */
+/* Owners: found by hash, made when first needed, and deleted with their last reference. */
 #include "core/clients/clients.h"
 #include "core/internal.h"
 #include "core/table/private.h"

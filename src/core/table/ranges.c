@@ -1,9 +1,9 @@
 /*
  * The POSIX rules for the locks of one owner on one file (NLM-02): a new lock replaces whatever the
- * owner held in the range, in one step; what is left over on either side stays (split); neighbours
- * that are alike become one (merge).
+ * owner held in the range, in one step; what is left on either side stays (split); neighbours that
+ * are alike become one lock (merge).
  *
- * A lock that is merely resized keeps its id, so its record is overwritten rather than deleted and
+ * A lock that is only resized keeps its id, so its record is overwritten rather than deleted and
  * written anew.
  */
 #include "core/clients/clients.h"
@@ -12,7 +12,7 @@
 #include "core/internal.h"
 #include "core/table/private.h"
 
-/* Adds the rest of a lock that was taken out, under the given id. */
+/* Adds what is left of a lock that was taken out, under this id. */
 static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id, uint64_t first,
                     uint64_t last)
 {
@@ -22,8 +22,8 @@ static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id,
     return hf_lock_add(txn, hf_lock_file(lock), &rest, id, lock->acquired_at_ms);
 }
 
-/* Cuts [first, last] out of a lock; one that is being released goes as a whole. With donor the
- * record is left for another lock to take over. */
+/* Cuts [first, last] out of a lock; a lock that is being released goes as a whole. With `donor` the
+ * record is kept, because another lock takes it over. */
 static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint64_t last,
                  bool donor, enum hf_end end)
 {
@@ -68,12 +68,12 @@ int hf_table_clear(struct hf_txn *txn, struct hf_file *file, struct hf_owner *ow
 /* The lock being put together by hf_table_set(). */
 struct whole {
     struct hf_want want;
-    uint64_t id; /* the id taken over from a lock that it replaces; 0: from none */
+    uint64_t id; /* the id that this lock takes over from one that it replaces; 0: none */
     int64_t acquired_at_ms;
 };
 
-/* True if the locks can be merged. Locks of different lives of a client are kept apart: a notice
- * releases those of former lives. */
+/* True if the lock can be merged with what is wanted. Locks of different lives of a client stay
+ * apart, because a crash notice releases only those of former lives. */
 static bool alike(const struct hf_lock *lock, const struct hf_want *want)
 {
     return lock->exclusive == want->exclusive && lock->durable == want->durable &&
@@ -81,7 +81,8 @@ static bool alike(const struct hf_lock *lock, const struct hf_want *want)
            !hf_lock_is_releasing(lock);
 }
 
-/* Merges, cuts or leaves alone one of the owner's locks that overlaps or borders on the whole. */
+/* Merges into the new lock, cuts, or leaves alone one of the owner's locks that overlaps or touches
+ * it. */
 static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole *whole,
                   struct hf_lock *lock)
 {
@@ -107,7 +108,8 @@ static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole 
     return hf_lock_take_out(txn, lock, donor);
 }
 
-/* True if the owner holds any of the range durably: an NM_LOCK does not make that less durable. */
+/* True if the owner holds some of the range durably: an NM_LOCK over it must then be durable,
+ * too. */
 static bool any_durable(const struct hf_core *core, const struct hf_file *file,
                         const struct hf_want *want)
 {
@@ -121,9 +123,9 @@ static bool any_durable(const struct hf_core *core, const struct hf_file *file,
 }
 
 /*
- * Returns the latest life that has a lock in the range. A delayed request of a former life that
- * overlaps a lock of a later one counts for that life: losing that lock with the notice would be
- * worse than keeping what was requested late.
+ * Returns the life that a new lock in the range belongs to: the latest that has a lock there. A
+ * delayed request of a former life that overlaps a lock of a later life counts for the later one:
+ * losing that lock with a crash notice would be worse than keeping what was requested late.
  */
 static uint32_t latest_life(const struct hf_core *core, const struct hf_file *file,
                             const struct hf_want *want)
@@ -141,8 +143,8 @@ static uint32_t latest_life(const struct hf_core *core, const struct hf_file *fi
     return life > 0 ? life : now;
 }
 
-/* Returns the owner's first lock that overlaps or borders on what is asked, or the next one after
- * it. */
+/* Returns the owner's first lock that overlaps or touches the range (`after` NULL), or the one that
+ * follows `after`. */
 static struct hf_lock *own_around(const struct hf_core *core, const struct hf_file *file,
                                   const struct hf_want *asked, const struct hf_lock *after)
 {
@@ -152,14 +154,14 @@ static struct hf_lock *own_around(const struct hf_core *core, const struct hf_fi
     return hf_table_own(core, file, asked->owner, low, high, after);
 }
 
-/* True if the lock covers all that is asked, in the same mode. */
+/* True if the lock covers the whole range, and has all properties that are asked for. */
 static bool is_part_of(const struct hf_want *asked, const struct hf_lock *lock)
 {
     return alike(lock, asked) && lock->node.first <= asked->first && lock->node.last >= asked->last;
 }
 
-/* Returns the owner's first exclusive lock in the range, which a grant must not weaken; NULL: there
- * is none. */
+/* Returns the owner's first exclusive lock in the range, which a shared grant must not weaken;
+ * NULL: there is none. */
 static struct hf_lock *first_exclusive(const struct hf_core *core, const struct hf_file *file,
                                        const struct hf_want *want)
 {
@@ -174,9 +176,9 @@ static struct hf_lock *first_exclusive(const struct hf_core *core, const struct 
 
 /*
  * Adds the range to what the owner holds. A lock that a former life holds exclusively stays
- * exclusive, in case the client did not restart, and becomes the asking life's, so that no crash
- * notice takes it. One that is not recorded (by NM_LOCK) is recorded from now on, if the grant is:
- * the client counts on it over a restart.
+ * exclusive, in case the client did not restart, and becomes a lock of the asking life, so that no
+ * crash notice takes it. A lock without a record (NM_LOCK) gets one if the grant is recorded,
+ * because the client counts on the grant over a restart.
  */
 int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked)
 {
@@ -237,7 +239,7 @@ int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
     if (lock || asked->life == 0)
         whole.want.life = latest_life(core, file, asked);
     if (lock && is_part_of(&whole.want, lock))
-        return 0; /* the owner holds all of the range already */
+        return 0; /* the owner holds the whole range in this mode already */
     for (; lock; lock = next) {
         next = own_around(core, file, asked, lock);
         if (absorb(txn, asked, &whole, lock) < 0)

@@ -1,4 +1,4 @@
-/* Finds locks of other owners that conflict, and whether an owner holds all of a range. */
+/* Searches: locks of other owners that conflict, and whether an owner holds all of a range. */
 #include "core/internal.h"
 #include "core/table/table.h"
 
@@ -7,7 +7,7 @@ static struct hf_lock *lock_of(struct hf_itree_node *node)
     return node ? hf_container_of(node, struct hf_lock, node) : NULL;
 }
 
-/* Returns a lock of another owner in the range of the request, in one of the file's trees. */
+/* Returns a lock of another owner that overlaps the wanted range, from one of the file's trees. */
 static struct hf_itree_node *find(const struct hf_core *core, const struct hf_itree *tree,
                                   const struct hf_want *want)
 {
@@ -40,7 +40,7 @@ struct hf_lock *hf_table_conflict_next(const struct hf_core *core, const struct 
 bool hf_table_covers(const struct hf_core *core, const struct hf_file *file,
                      const struct hf_want *want, bool exact_mode)
 {
-    uint64_t next = want->first; /* everything before this byte is held */
+    uint64_t next = want->first; /* the owner holds everything before this byte */
     struct hf_lock *lock = NULL;
 
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {

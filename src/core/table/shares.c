@@ -1,5 +1,5 @@
-/* Shares are reservations by SHARE. They are found by file and owner, and counted by what they want
- * and deny, so that neither finding one nor testing for a conflict looks at the others. */
+/* Shares: reservations by SHARE. A share is found by file and owner, and a file counts its shares
+ * by mode and access, so that neither a search nor a test for conflicts looks at other shares. */
 #include <string.h>
 
 #include "core/clients/clients.h"
@@ -149,8 +149,8 @@ struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, st
     return new_share(core, client, file, oh, hf_core_new_id(core));
 }
 
-/* Loads a share. Those of a client come in the order of their ids, which need not be that of their
- * lives. */
+/* Loads a share. A client's shares are loaded in the order of their ids, and must be linked in the
+ * order of their lives, which may differ. */
 int hf_share_load(struct hf_core *core, struct hf_client *client, struct hf_file *file,
                   const struct hf_record_lock *record)
 {

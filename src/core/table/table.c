@@ -1,4 +1,4 @@
-/* The lock table as a whole is made and deleted here. */
+/* The lock table as a whole: made and deleted here. */
 #include "core/internal.h"
 #include "core/table/private.h"
 

@@ -36,51 +36,54 @@ struct hf_core;
 struct hf_txn;
 
 /*
- * There may be millions of locks, each with an owner and a file of its own, so these three are kept
- * small: 80, 56 and 44 bytes, and the handles of the latter two. In trees, lists and hash tables
- * they are linked by links of the arena, half the size of a pointer (base/arena.h).
+ * There may be millions of locks, each with an owner and a file of its own, so these three
+ * structures are kept small: 80, 56 and 44 bytes, plus the owner handle or file handle. Trees,
+ * lists and hash tables link them by references into the arena, which are half the size of a
+ * pointer (base/arena.h).
  */
 struct hf_lock {
-    /* The id, which is also the first word that the slab uses; its upper bits are the epoch in
-     * which the lock was granted. */
+    /* The id; its upper bits are the epoch in which the lock was granted. Must come first: the slab
+     * requires an id there. */
     uint64_t id;
     /* The lock's node in file->exclusive or file->shared; its tag is the owner. */
     struct hf_itree_node node;
-    hf_ref file;                /* is read through hf_lock_file() */
-    uint32_t life;              /* the life of its client (clients.h) */
-    hf_ref own_left, own_right; /* links in owner->locks, or to its neighbours in owner->recent */
+    hf_ref file;   /* the file that is locked; read this through hf_lock_file() */
+    uint32_t life; /* the life of the client that the lock belongs to (clients.h) */
+    /* The lock's children in owner->locks, or its neighbours in owner->recent. */
+    hf_ref own_left, own_right;
     /* When the lock was granted, by the wall clock; 43 bits last until the year 2109. */
     int64_t acquired_at_ms : 43;
-    bool recent : 1; /* the lock is in owner->recent */
-    bool held : 1;   /* the lock is held; otherwise it was removed, and is only kept for undo */
+    bool recent : 1; /* the lock is in the ring owner->recent */
+    bool held : 1;   /* the lock is held; otherwise it was removed, and only the undo log has it */
     bool exclusive : 1;
-    bool durable : 1;   /* the lock has a record */
-    bool unclaimed : 1; /* the lock is held from before the restart, and not reclaimed yet */
-    bool told : 1;      /* the lock's ending was told (ending.h); it may come back */
-    bool ambiguous : 1; /* the lock's id tells another life than its own (clients.h) */
+    bool durable : 1;   /* the lock has a record in the store, or will have */
+    bool unclaimed : 1; /* the lock was held before our restart, and is not reclaimed yet */
+    /* The lock's ending was told (ending.h), but an undo may bring the lock back. */
+    bool told : 1;
+    bool ambiguous : 1; /* after a restart, the lock's id would place it in another life */
 };
 
 /*
  * There may be millions of owners and files, and few of them have waiters or shares. So what
- * belongs to waiting is kept apart from them. All owners that wait for nothing share one empty
- * hf_waiting (table->no_waiting), and all files without waiters and shares one empty hf_file_queue
- * (table->no_queue), so a reader need not test for NULL. Call hf_owner_ensure_waiting() or
- * hf_file_ensure_queue() before adding to either.
+ * belongs to waiting is kept in structures of its own. All owners that wait for nothing share one
+ * empty hf_waiting (table->no_waiting), and all files without waiters and shares one empty
+ * hf_file_queue (table->no_queue), so a reader need not test for NULL. Call
+ * hf_owner_ensure_waiting() or hf_file_ensure_queue() before adding to either.
  */
 struct hf_waiting {
     struct hf_owner *owner;
-    struct hf_list waiters; /* the owner's waiters, those being granted included */
+    struct hf_list waiters; /* the owner's waiters, including those whose callback is in flight */
     uint32_t n_waiters;     /* how many waiters the owner has */
     struct hf_list review;  /* links the owner into table->review */
 
-    /* These fields serve one search for a cycle (wait/deadlock.c). */
+    /* The following fields serve one search for a cycle (wait/deadlock.c). */
     struct hf_owner *suspect_next;
     uint64_t suspect_round;
     struct hf_waiter *suspect_via;
     bool suspect_queued;
 };
 
-enum { HF_SHARE_MODES = 4 }; /* there are four modes: none, read, write, both */
+enum { HF_SHARE_MODES = 4 }; /* four DOS open modes: none, read, write, both */
 
 struct hf_file_queue {
     struct hf_file *file;
@@ -88,18 +91,19 @@ struct hf_file_queue {
     struct hf_list shares;
 
     /*
-     * Serving (wait/serve.c). The queue is in table->woken when a range became free that a waiter
-     * may want. A pass over the waiters can take several ticks; a range that becomes free meanwhile
-     * waits for the next pass, so that a file which is woken all the time is still served to the
-     * end of its queue.
+     * Serving (wait/serve.c). The queue is in table->woken while a range is free that a waiter may
+     * want. A pass over the waiters can take several ticks. A range that becomes free meanwhile
+     * waits for the next pass, so that even a file that is woken all the time is served to the end
+     * of its queue.
      */
     struct hf_list woken;
-    uint64_t woken_first, woken_last; /* the range for the next pass, if has_range */
-    uint64_t pass_first, pass_last;   /* the range of the pass in progress */
-    struct hf_list *resume; /* the next waiter of the pass in progress; NULL: none is in progress */
+    uint64_t woken_first, woken_last; /* the range for the next pass, if has_range is set */
+    uint64_t pass_first, pass_last;   /* the range for the pass in progress */
+    /* The next waiter of the pass in progress; NULL: no pass is in progress. */
+    struct hf_list *resume;
     bool has_range;
 
-    uint32_t n_waiters; /* how many waiters are in the queue */
+    uint32_t n_waiters; /* how many waiters are in the file's queue */
     uint32_t n_shares;
     /* How many shares there are with each mode and access. */
     uint32_t n_shares_of[HF_SHARE_MODES][HF_SHARE_MODES];
@@ -112,7 +116,8 @@ struct hf_owner {
     hf_ref recent; /* the owner's newest locks, in a ring (own.c); 0: there are none */
     hf_ref locks;  /* the root of the tree of the owner's other locks */
     struct hf_waiting *waiting;
-    /* Counts locks, removed locks that an undo may bring back, waiters, and requests at work. */
+    /* References by locks, by removed locks that an undo may bring back, by waiters, and by
+     * requests at work. */
     uint32_t refs;
     uint32_t n_locks;
     int32_t svid;
@@ -123,12 +128,12 @@ struct hf_owner {
 
 struct hf_file {
     struct hf_refmap_node node;        /* the file's node in table->files */
-    struct hf_itree exclusive, shared; /* the locks on the file */
+    struct hf_itree exclusive, shared; /* the locks on the file, by their mode */
     struct hf_file_queue *queue;
     uint64_t seq;  /* the last batch that changed the file's locks */
-    uint32_t refs; /* counts references as an owner's refs does, and shares */
+    uint32_t refs; /* counts references like those to an owner, and shares */
     uint32_t n_locks;
-    /* The index of the rule that fits; n_export_rules: none does ("default"). */
+    /* The index of the export rule that fits the file; n_export_rules: none does ("default"). */
     uint16_t export_rule;
     uint16_t fh_len;
     uint8_t fh[];
@@ -143,18 +148,19 @@ struct hf_share {
     struct hf_list in_client;
     struct hf_client *client;
     struct hf_file *file;
-    uint8_t *oh; /* the owner handle, in memory of the share */
+    uint8_t *oh; /* the owner handle, in memory of the share's own */
     uint32_t oh_len;
-    uint32_t life; /* shares of a client are in the order of their lives */
+    uint32_t life; /* the life that the share belongs to; a client's shares are in order of life */
     uint8_t mode, access;
-    /* The share's record; when it is gone, nothing else is left of the share. */
+    /* The share's record, which is written behind and may outlive the share. */
     struct hf_behind behind;
 };
 
 /*
- * Tells a module further down (claims) what happens to locks: a lock was removed, but that can be
- * undone; it is held again, or gone for good; it was never there. Until it is gone or back, the
- * lock's node belongs to the watcher.
+ * Lets a module further down (claims) know what happens to a lock: left(), it was removed, which an
+ * undo can take back; back(), that undo happened; gone(), the removal is final; discarded(), an
+ * undo or the end of the core deleted the lock. Between left() and back() or gone() the lock's node
+ * belongs to the watcher.
  */
 struct hf_table_watch {
     void (*left)(struct hf_core *core, struct hf_lock *lock);
@@ -164,20 +170,22 @@ struct hf_table_watch {
 };
 
 struct hf_table {
-    const struct hf_table_watch *watch; /* is told of locks; NULL: there is none */
+    /* Functions that hear what happens to locks; NULL: nobody listens. */
+    const struct hf_table_watch *watch;
     struct hf_refmap owners, files;
     struct hf_map shares;
-    struct hf_list woken;  /* files with waiters to look at (hf_file_queue) */
-    struct hf_list review; /* owners whose waits may have closed a cycle (hf_waiting) */
+    struct hf_list woken;  /* files with waiters to be served (hf_file_queue) */
+    struct hf_list review; /* owners whose waits may close a cycle (hf_waiting) */
     struct hf_slab lock_slab, share_slab, waiting_slab, queue_slab;
     struct hf_flex owner_flex, file_flex;
     struct hf_waiting no_waiting;  /* always empty */
     struct hf_file_queue no_queue; /* always empty */
     uint64_t n_locks, n_shares, n_waiters;
-    /* How many recorded locks would be of another life after a restart (REC-01j). */
+    /* How many recorded locks would belong to another life after a restart (REC-01j). */
     uint64_t n_ambiguous;
     /*
-     * The highest limits since the start, and what was loaded; they hold for an UNLOCK (limits.c).
+     * The highest limits since the start, or what was loaded if that is more; an UNLOCK may go up
+     * to these (limits.c).
      */
     struct hf_limits highest;
     /* How many locks, waiters, owners, shares and clients were visited so far (hf_core_work()). */
@@ -188,7 +196,8 @@ int hf_table_init(struct hf_core *core);
 void hf_table_free(struct hf_core *core);
 
 /*
- * For owners and files: find returns NULL if there is none; get makes it and returns a reference.
+ * For owners and files: find returns NULL if there is none; get makes it if necessary, and returns
+ * a reference.
  */
 struct hf_owner *hf_owner_find(struct hf_core *core, struct hf_client *client, int32_t svid,
                                struct hf_bytes oh);
@@ -197,8 +206,8 @@ struct hf_owner *hf_owner_get(struct hf_core *core, struct hf_client *client, in
 void hf_owner_unref(struct hf_core *core, struct hf_owner *owner);
 int hf_owner_ensure_waiting(struct hf_core *core, struct hf_owner *owner);
 
-/* Notes that the owner began to wait, or got or lost a lock: hf_waiters_serve() looks for cycles of
- * waiters. */
+/* Notes that the owner began to wait, or got or lost a lock, so that hf_waiters_serve() looks for a
+ * cycle of waiters. */
 void hf_owner_review_later(struct hf_core *core, struct hf_owner *owner);
 struct hf_bytes hf_owner_oh(const struct hf_owner *owner);
 
@@ -226,63 +235,64 @@ bool hf_file_is_foreign(const struct hf_core *core, struct hf_bytes fh,
                         struct hf_bytes *export_name);
 struct hf_bytes hf_file_export_name(const struct hf_core *core, const struct hf_file *file);
 
-/* Lets waiters that want part of this range be looked at when the request at work ends. */
+/* Has waiters for a part of this range looked at when the request at work ends. */
 void hf_file_wake(struct hf_core *core, struct hf_file *file, uint64_t first, uint64_t last);
 
-/* What a request wants of a file. */
+/* What a request wants of a file: a range, in which mode, for whom. */
 struct hf_want {
     struct hf_owner *owner;
     uint64_t first, last;
     bool exclusive;
     bool durable;
-    /* The life that asks; 0: that of the locks in the range, or else the current one. */
+    /* The client's life that asks; 0: the life of the locks in the range, or else the current
+     * one. */
     uint32_t life;
-    bool unclaimed; /* hf_table_set() puts back a lock that is still to be reclaimed */
+    bool unclaimed; /* the lock is put back as one that is still to be reclaimed */
 };
 
 /* Return a lock of another owner that conflicts, and the next one after it; NULL: there is none.
- * Exclusive locks come before shared ones, and each kind is in the order of its first byte. */
+ * Exclusive locks come before shared ones, and each kind comes in the order of first bytes. */
 struct hf_lock *hf_table_conflict(const struct hf_core *core, const struct hf_file *file,
                                   const struct hf_want *want);
 struct hf_lock *hf_table_conflict_next(const struct hf_core *core, const struct hf_lock *lock,
                                        const struct hf_want *want);
 
-/* Returns the owner's own locks that overlap [first, last], in order; `after` is NULL for the first
- * one. */
+/* Returns the owner's first lock that overlaps [first, last] (`after` NULL), or the one that
+ * follows `after`. */
 struct hf_lock *hf_table_own(const struct hf_core *core, const struct hf_file *file,
                              const struct hf_owner *owner, uint64_t first, uint64_t last,
                              const struct hf_lock *after);
 
-/* Returns all locks of a client, owner by owner; `after` is NULL for the first one. */
+/* Walks all locks of a client, owner by owner; `after` is NULL for the first one. */
 struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_client *client,
                                     const struct hf_lock *after);
 
-/* Returns the locks of an owner, in any order; `after` is NULL for the first one. */
+/* Walks the locks of an owner, in no particular order; `after` is NULL for the first one. */
 struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_owner *owner,
                                    const struct hf_lock *after);
 
-/* Returns the lock's priority in the tree of its owner's locks: it is not below a lock with a
+/* Returns the lock's priority in the tree of its owner's locks, where no lock is below one with a
  * smaller priority. */
 uint32_t hf_lock_priority(const struct hf_core *core, const struct hf_lock *lock);
 
 /*
- * True if the lock is held, but a release of its client is in progress that will take it
+ * True if the lock or share is held, but a release of its client in progress will take it
  * (recovery/pending_release.c). Nothing may be granted because of it, and nothing that is granted
- * may become part of it. The rule holds for a share as well.
+ * may become part of it.
  */
 bool hf_lock_is_releasing(const struct hf_lock *lock);
 bool hf_share_is_releasing(const struct hf_share *share);
 
-/* True if the owner holds all of the range in this mode; exclusive also serves shared, unless
- * exact_mode. */
+/* True if the owner holds all of the range in the wanted mode. An exclusive lock also counts as a
+ * shared one, unless exact_mode is set. */
 bool hf_table_covers(const struct hf_core *core, const struct hf_file *file,
                      const struct hf_want *want, bool exact_mode);
 
 /*
- * These change locks in a transaction on the file, which the caller aborts after HF_ENOMEM.
- * Afterwards the owner holds: after set, all of the range in the wanted mode (split, merge,
- * upgrade, downgrade); after add, all of it in that mode or a stronger one; after clear, none of
- * it; after drop, not this lock.
+ * These change an owner's locks in a transaction on the file, which the caller aborts after
+ * HF_ENOMEM. hf_table_set() gives the owner all of the range in the wanted mode (split, merge,
+ * upgrade, downgrade); hf_table_add() all of it in that mode or a stronger one. hf_table_clear()
+ * takes all of the range from the owner, hf_table_drop() this one lock.
  */
 int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked);
 int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked);
@@ -290,31 +300,33 @@ int hf_table_clear(struct hf_txn *txn, struct hf_file *file, struct hf_owner *ow
                    uint64_t last);
 int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock);
 
-/* The first notes, in a transaction, that the lock was reclaimed by its own life; the second,
- * without one, that it is to be reclaimed. */
+/* hf_lock_claim() notes, in a transaction, that the lock was reclaimed by its own life;
+ * hf_lock_set_unclaimed() notes, without one, whether the lock is still to be reclaimed. */
 int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock);
 void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed);
 
-/* Recorded locks whose removal is not durable yet: if they come back, they are to be reclaimed. */
+/* Marks recorded locks whose removal is not durable yet: if an undo brings them back, they are to
+ * be reclaimed. */
 void hf_table_unclaim_removed(struct hf_core *core);
 
-/* Loads a lock that was recorded before the restart, without a record or undo. Returns HF_ENOMEM
- * without memory. */
+/* Loads a lock that was recorded before the restart, without a new record or undo. Returns 0 or
+ * HF_ENOMEM. */
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
                  const struct hf_record_lock *record, bool unclaimed);
 
-/* Fetches the memory that a record which is soon to be loaded will touch into the processor's
- * cache, and changes nothing. It takes several steps, with those of other records in between. */
+/* Fetches into the processor's cache the memory that loading this record will touch, and changes
+ * nothing. It takes several steps, with those of other records in between. */
 enum { HF_LOCK_FETCH_STEPS = 4 };
 
 struct hf_lock_fetch {
-    uint64_t owner, file; /* hashes, which are known from step 0 on */
+    uint64_t owner, file; /* hashes of the owner and the file, known from step 0 on */
 };
 
 void hf_lock_fetch(const struct hf_core *core, const struct hf_record_lock *record,
                    struct hf_lock_fetch *fetch, unsigned step);
 
-/* Deletes the lock with the core, without a record or undo. */
+/* Deletes a lock without a record or undo: when the core is deleted, or to undo that the lock was
+ * added. */
 void hf_lock_discard(struct hf_core *core, struct hf_lock *lock);
 void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
                     struct hf_record_lock *out);
@@ -323,43 +335,42 @@ struct hf_share *hf_share_find(const struct hf_core *core, const struct hf_file 
                                const struct hf_client *client, struct hf_bytes oh);
 
 /*
- * True if a share with this mode and access conflicts with another one than own (NULL: with any).
+ * True if a share with this mode and access would conflict with a share of the file other than
+ * `own` (NULL: with any).
  */
 bool hf_share_conflicts(const struct hf_file *file, const struct hf_share *own, uint32_t mode,
                         uint32_t access);
 
-/* Makes a share with mode and access 0. */
+/* Makes a share whose mode and access are still 0. */
 struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, struct hf_file *file,
                               struct hf_bytes oh);
 void hf_share_set(struct hf_core *core, struct hf_share *share, uint32_t mode, uint32_t access);
 
-/* Loads a share that was recorded before the restart, which continues. Returns HF_ENOMEM without
- * memory. */
+/* Loads a share that was recorded before a restart that continues. Returns 0 or HF_ENOMEM. */
 int hf_share_load(struct hf_core *core, struct hf_client *client, struct hf_file *file,
                   const struct hf_record_lock *record);
 
-/* Makes the share belong to the client's current life, because the client has asked for it once
- * more. */
+/* Moves the share into the client's current life, because the client has asked for it again. */
 void hf_share_renew(struct hf_core *core, struct hf_share *share);
 void hf_share_drop(struct hf_core *core, struct hf_share *share);
 
 /*
- * Limits on all that peers can make grow (SPEC section 4): 0, or HF_ELIMIT, which is counted. They
- * check one more waiter of the owner in the queue; one more share of the client; as many locks as a
- * LOCK, a reclaim or an UNLOCK would add. UNLOCK and reclaims may exceed the limits on locks by
- * limits.beyond.
+ * Check the limits on what peers can make grow (SPEC section 4); they return 0, or HF_ELIMIT, which
+ * they count. hf_limit_wait(): one more waiter of the owner in the queue; hf_limit_one(): one more
+ * share of the client; hf_limit_lock(), hf_limit_reclaim() and hf_limit_unlock(): the locks that
+ * such a request would add. UNLOCK and reclaims may exceed the limits on locks by limits.beyond.
  */
 int hf_limit_wait(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 int hf_limit_one(struct hf_core *core, const struct hf_client *client, const struct hf_file *file);
 int hf_limit_lock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 
-/* Takes new limits. An UNLOCK is never held up by limits that were lowered. */
+/* Notes new limits, so that lowered limits never hold up an UNLOCK. */
 void hf_limits_raise(struct hf_core *core, const struct hf_limits *limits);
 
 /*
- * Raise the limits for UNLOCK to what the client, and the owner, has: after it was loaded, and
- * after a grant to a waiter, which may exceed them because it fills the gaps between its owner's
+ * Raise the limits for UNLOCK to what the client and the owner have: after loading, and after a
+ * grant to a waiter, which may exceed the limits because it fills the gaps between its owner's
  * locks.
  */
 void hf_limits_held(struct hf_core *core, const struct hf_client *client,
