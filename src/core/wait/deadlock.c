@@ -1,10 +1,10 @@
 /*
  * Cycles in the waits-for graph (NLM-03, NLM-06).
  *
- * The nodes of the graph are owners. A waits-for edge leads from an owner that waits to one that
- * it waits for. There are two kinds of edges: the other owner holds a lock that conflicts (a hard
- * edge), or its request stands ahead in the queue of the file (a soft edge, hf_waiter_ahead()).
- * They differ in what a cycle means:
+ * The nodes of the graph are owners. A waits-for edge leads from an owner that waits to one that it
+ * waits for. An edge is hard if the other owner holds a lock that conflicts, and soft if its
+ * request stands ahead in the queue of the file (hf_waiter_ahead()). A cycle of hard edges means
+ * something else than one with a soft edge:
  *
  *   - A cycle of hard edges alone can never resolve itself. The blocking request that would close
  *     it is answered DEADLCK.
@@ -12,10 +12,10 @@
  *     refuse anything, so such a cycle is broken: one waiter in it "passes", which means that it
  *     does not queue behind other waiters any more.
  *
- * A cycle can close only when an edge is new: an owner begins to wait, gets a lock (other waiters
- * wait for it then), or loses one (it may queue behind a waiter that it need not have queued behind
- * before, see waiters.c). In each case that owner is in the cycle and waits itself, so it is put
- * on a list, and hf_waiters_serve() reviews it before the request is over.
+ * Only a new edge can close a cycle: an owner begins to wait; gets a lock, for which other waiters
+ * then wait; or loses one, so that it may have to queue behind waiters that it could pass before
+ * (waiters.c). In each case this owner is in the cycle and waits itself. So it is put on a list,
+ * and hf_waiters_serve() reviews it before the request is over.
  *
  * A search goes from owner to owner. The number of locks and waiters that it looks at is bounded
  * (budgets.search); beyond that it ends without a result and the cut is counted. The request waits
@@ -30,16 +30,16 @@
 struct search {
     struct hf_core *core;
     const struct hf_owner *asker;
-    struct hf_owner *queue; /* the owners that are still to be visited */
-    uint64_t work_end;      /* the search ends when table->work is beyond this */
-    bool locks_only;        /* only locks count, not places in queues */
-    bool mixed;             /* only cycles that lead through a place in a queue count */
-    bool found;             /* the search led back to the asker */
-    struct hf_waiter *via;  /* the waiter through whose place in a queue it led back */
+    struct hf_owner *queue; /* the owners still to be visited */
+    uint64_t work_end;      /* the search ends when table->work exceeds this */
+    bool locks_only;        /* cycles count only if all their edges are held locks */
+    bool mixed;             /* cycles count only if they include a place in a queue */
+    bool found;             /* the search led back to the owner that it began with */
+    struct hf_waiter *via;  /* the waiter whose place in a queue is part of the cycle */
 };
 
-/* Puts an owner into the queue of those to be visited, if it was not reached before, or so far only
- * by locks and now through a place in a queue. */
+/* Puts an owner into the search's queue, if the search has not reached it before, or has reached it
+ * only through locks and now reaches it through a place in a queue. */
 static void enqueue(struct search *s, struct hf_owner *owner, struct hf_waiter *via)
 {
     struct hf_waiting *waiting = owner->waiting;
@@ -60,8 +60,8 @@ static void enqueue(struct search *s, struct hf_owner *owner, struct hf_waiter *
     s->queue = owner;
 }
 
-/* Suspects an owner. via is the first place in a queue on the way here; NULL: there is none.
- * Returns false when the search is over. */
+/* Notes that the search has reached an owner. via: the first waiter on the way here whose place in
+ * a queue was followed; NULL: only locks were. Returns false when the search is over. */
 static bool suspect(struct search *s, struct hf_owner *owner, struct hf_waiter *via)
 {
     if (owner == s->asker && (via || !s->mixed)) {
@@ -78,8 +78,8 @@ static bool suspect(struct search *s, struct hf_owner *owner, struct hf_waiter *
     return true;
 }
 
-/* Visits all owners that this request waits, or would wait, for. place is the waiter that stands in
- * the queue for it; NULL: none does yet. Returns false when the search is over. */
+/* Visits all owners that this request waits for, or would wait for. place: the request's own
+ * waiter; NULL: it does not wait yet. Returns false when the search is over. */
 static bool visit(struct search *s, const struct hf_file *file, const struct hf_want *want,
                   struct hf_waiter *place, struct hf_waiter *via)
 {
@@ -111,7 +111,8 @@ static bool visit_owner(struct search *s, const struct hf_owner *owner, struct h
     return true;
 }
 
-/* Visits what the first visit put in the queue. True if this leads back to the asker. */
+/* Visits the owners in the search's queue, one after the other. Returns true if the way leads back
+ * to the asker. */
 static bool follow(struct search *s, bool more)
 {
     while (more && s->queue) {
@@ -139,7 +140,7 @@ bool hf_deadlock_of_locks(struct hf_core *core, const struct hf_file *file,
                           const struct hf_want *want)
 {
     if (!hf_owner_has_locks(want->owner))
-        return false; /* the owner has nothing that another owner could wait for */
+        return false; /* the owner has no lock that another owner could wait for */
     return leads_back(core, file, want, true);
 }
 
@@ -151,7 +152,7 @@ bool hf_deadlock_by_queueing(struct hf_core *core, const struct hf_file *file,
     return leads_back(core, file, want, false);
 }
 
-/* True if another owner may wait for this one, and this one waits itself. */
+/* True if the owner waits, and another owner may wait for it. */
 static bool may_be_in_cycle(const struct hf_core *core, const struct hf_owner *owner)
 {
     hf_list_foreach (node, &owner->waiting->waiters) {
@@ -166,8 +167,8 @@ static bool may_be_in_cycle(const struct hf_core *core, const struct hf_owner *o
     return false;
 }
 
-/* Breaks cycles: each round but the last breaks one. All rounds together have the steps of one
- * search. */
+/* Breaks all cycles through the owner, one in each round until a round finds none. All rounds
+ * together have the budget of one search. */
 static void break_cycles(struct hf_core *core, const struct hf_owner *owner)
 {
     struct search s = {.core = core,

@@ -1,7 +1,7 @@
 /*
- * GRANTED callbacks: one for each waiter that was granted its lock. Three outcomes matter: the
- * client accepts the lock; the client does not want it; or no attempt is answered, and the lock
- * goes to the next waiter.
+ * GRANTED callbacks: one for each waiter that was granted its lock. There are three outcomes: the
+ * client accepts the lock; the client does not want it; or no attempt is answered. In the last two
+ * the lock goes to the next waiter.
  */
 #include "base/programs.h"
 #include "core/clients/clients.h"
@@ -12,7 +12,7 @@
 #include "core/table/table.h"
 #include "core/wait/private.h"
 
-enum { OVERDUE_PART = 5 }; /* without an answer in a fifth of its time the client may be dead */
+enum { OVERDUE_PART = 5 }; /* after a fifth of its time without an answer, the client may be dead */
 
 static struct hf_waiter *waiter_of(struct hf_outcall *outcall)
 {
@@ -33,7 +33,7 @@ void hf_grant_fill(const struct hf_waiter *w, struct hf_outcall_attempt *out)
     out->transport = w->transport;
     out->prog = HF_PROGRAM_NLM;
     out->vers = w->version;
-    out->proc = w->msg ? 10 : 5; /* the procedures GRANTED_MSG and GRANTED */
+    out->proc = w->msg ? 10 : 5; /* the procedure numbers of GRANTED_MSG and GRANTED */
     out->fh = w->fh ? hf_bytes(w->fh, w->file->fh_len) : hf_file_fh(w->file);
     out->oh = hf_owner_oh(w->owner);
     out->svid = w->owner->svid;
@@ -57,7 +57,8 @@ static void overdue(struct hf_core *core, struct hf_now now, struct hf_outcall *
     hf_probe_behind(core, now, waiter_of(outcall));
 }
 
-/* Ends the callback. If memory runs out while taking the lock back, the client is called again. */
+/* Ends the callback for good. If memory runs out while the lock is taken back, the client is called
+ * again. */
 static void end(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter, bool accepted)
 {
     if (hf_waiter_called(core, now, waiter, accepted) < 0)
@@ -65,7 +66,7 @@ static void end(struct hf_core *core, struct hf_now now, struct hf_waiter *waite
 }
 
 /* Gives the lock to the next waiter. If the client is silent, callbacks for its other waiters would
- * fail, too. */
+ * fail, too, so these stop waiting. */
 static void give_up(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter, bool silent)
 {
     struct hf_client *client = waiter->owner->client;
@@ -92,8 +93,9 @@ static void failed(struct hf_core *core, struct hf_now now, struct hf_waiter *wa
         return;
     }
     if (outcall->arrived == 0 && outcall->begun >= core->config.call_attempts) {
-        /* We cannot call the client (no route, for one), so it does not know of the lock, and
-         * others wait for it. The client asks again, and may then get its lock as an answer. */
+        /* No call can have reached the client (there is no route, say), so it does not know of the
+         * lock, and others wait for that. The client asks again, and may then get its lock as an
+         * answer. */
         give_up(core, now, waiter, false);
         return;
     }
@@ -103,15 +105,15 @@ static void failed(struct hf_core *core, struct hf_now now, struct hf_waiter *wa
 
 /*
  * True if the client's DENIED is believed. A client answers DENIED when it waits for no such lock.
- * If only one call can have reached it, that means that it does not want the lock. If an earlier
- * call may have reached it, it may also mean that the client took the lock then and only its answer
- * was lost (Linux forgets the wait when it takes the lock). Then the lock is in use, and giving it
- * to another owner would make two holders. So that DENIED is not believed; a client that does not
- * want the lock after all unlocks it.
+ * If only one call can have reached the client, it does not want the lock. But if an earlier call
+ * may have reached it, it may have taken the lock then, and only its answer was lost (Linux forgets
+ * the wait when it takes the lock). Then the lock is in use, and giving it to another owner would
+ * make two holders. So that DENIED is not believed; a client that does not want the lock after all
+ * unlocks it.
  */
 static bool is_believed(const struct hf_outcall *outcall)
 {
-    /* If the answer came after its attempt timed out, that attempt is counted in arrived. */
+    /* An answer that came after its own attempt timed out: `arrived` counts that attempt. */
     uint32_t itself = outcall->state == HF_OUTCALL_RUNNING ? 0 : 1;
 
     return outcall->arrived <= itself;
@@ -152,7 +154,8 @@ void hf_grant_resume(struct hf_core *core, struct hf_waiter *waiter)
     waiter->outcall.arrived = 1;
 }
 
-/* As after a restart, the client may have taken the lock at the first call. */
+/* Calls again at the client's new address. As after a restart, the client may have taken the lock
+ * at the first call. */
 void hf_grants_follow(struct hf_core *core, struct hf_client *client)
 {
     hf_list_foreach (node, &client->waiters) {
@@ -164,7 +167,7 @@ void hf_grants_follow(struct hf_core *core, struct hf_client *client)
         hf_grant_begin(core, w, w->outcall.seq);
         w->outcall.arrived = 1;
     }
-    hf_outcall_end(core, &client->probe); /* where it was, nobody has to answer */
+    hf_outcall_end(core, &client->probe); /* nobody has to answer at the client's old address */
 }
 
 struct hf_waiter *hf_grant_find(const struct hf_core *core, uint64_t call_id)

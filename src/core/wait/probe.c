@@ -3,8 +3,8 @@
  * behind it all attempts of a GRANTED callback. A row of dead waiters must not cost that for each,
  * one after the other (SPEC section 3): 300 dead waiters would take more than an hour. So when a
  * callback is not answered soon, the clients of all waiters behind it are called at the same time
- * with NLM NULL, at the address and in the way their own callback would go. A client that does not
- * answer call_attempts of these is given up, as it would be if its turn had come; if it is alive
+ * with NLM NULL, at the address and by the transport of their own callbacks. A client that leaves
+ * call_attempts probes unanswered is given up, as it would be if its turn had come; if it is alive
  * after all, it asks again and waits anew.
  *
  * One attempt has three quarters of a callback's time, so that the probes end before the callback
@@ -81,7 +81,7 @@ void hf_probe_behind(struct hf_core *core, struct hf_now now, const struct hf_wa
         struct hf_client *client = w->owner->client;
 
         core->table->work++;
-        /* Skip clients that answered lately; they are known to be alive. */
+        /* Clients that answered lately are known to be alive. */
         if (client != waiter->owner->client && client->probe.state == HF_OUTCALL_IDLE &&
             hf_range_overlap(w->first, w->last, waiter->first, waiter->last) &&
             !answered_lately(core, now, client))

@@ -16,8 +16,9 @@ static void put_had(const struct hf_waiter *w, uint8_t *out)
     }
 }
 
-/* Writes the record. A grant over very many parts that its owner had is not recorded: if the daemon
- * is killed before the client has answered, the client learns of its lock when it asks again. */
+/* Writes the waiter's record. A grant over very many parts that its owner had is not recorded: if
+ * the daemon is killed before the client has answered, the client learns of its lock when it asks
+ * again. */
 static int put_record(struct hf_txn *txn, struct hf_behind *behind)
 {
     const struct hf_waiter *w = hf_container_of(behind, struct hf_waiter, behind);
@@ -64,8 +65,8 @@ static void forget(struct hf_core *core, struct hf_behind *behind)
 
 const struct hf_behind_ops hf_waiter_behind = {put_record, forget};
 
-/* Loads what the waiter's owner had, as of the waiter's life. A start does not continue from a run
- * that ended while a part was of another (REC-01j). */
+/* Loads the parts that the waiter's owner held before the grant, as parts of the waiter's life: no
+ * start continues from a run that ended while a part belonged to another life (REC-01j). */
 static int load_had(struct hf_core *core, struct hf_waiter *w, const struct hf_record_extra *extra)
 {
     if (extra->n_had == 0)
@@ -88,7 +89,8 @@ static void link_waiter(struct hf_core *core, struct hf_waiter *w)
     hf_list_add_tail(&w->owner->waiting->waiters, &w->in_owner);
     w->owner->waiting->n_waiters++;
     hf_list_add_tail(&w->owner->client->waiters, &w->in_client);
-    hf_list_add_tail(&core->wait->all, &w->in_all); /* Records come in the order of their ids. */
+    /* Waiters are loaded in the order of their ids. */
+    hf_list_add_tail(&core->wait->all, &w->in_all);
     if (!w->granting)
         hf_waiter_enter_queue(core, w);
 }
@@ -136,7 +138,8 @@ int hf_waiter_load(struct hf_core *core, struct hf_file *file, struct hf_owner *
     return 0;
 }
 
-/* Resumes calls, in the order in which the locks were granted, as far as the waiters' ids tell. */
+/* Lets loaded waiters wait again, and makes callbacks again in the order of the grants, as far as
+ * the waiters' ids tell it. */
 void hf_waiters_resume(struct hf_core *core)
 {
     for (size_t i = 0; i < hf_slab_slots(&core->wait->slab); i++) {

@@ -5,12 +5,12 @@
  * A waiter is granted when no lock of another owner conflicts with it and there is no waiter that
  * it queues behind. When a range becomes free, its file is put on the list of woken files, and
  * hf_waiters_serve() looks at those of the file's waiters that overlap the range. It does a bounded
- * amount of work; ticks do the rest, a file at a time, in turns.
+ * amount of work; ticks do the rest, file by file.
  *
  * A granted waiter leaves the queue and carries its GRANTED callback. One owner can have several
- * (threads of a process; an old copy of a request). Where they overlap the newest one counts, so
- * the client must be told of them in the order in which they were granted: the next waiter of the
- * owner is granted when the callback before it has ended.
+ * callbacks (threads of a process; an old copy of a request). Where they overlap the newest one
+ * counts, so the client must be told of them in the order in which they were granted: the owner's
+ * next waiter is granted when the callback before it has ended.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -22,7 +22,8 @@
 #include "core/table/table.h"
 #include "core/wait/private.h"
 
-/* A grant counts as this many objects, because it changes records and begins a callback. */
+/* A grant counts as visiting this many objects, because it changes records and begins a
+ * callback. */
 enum { GRANT_WORK = 16 };
 
 static void forget_had(struct hf_core *core, struct hf_waiter *w)
@@ -34,10 +35,10 @@ static void forget_had(struct hf_core *core, struct hf_waiter *w)
 }
 
 /*
- * Notes what the owner holds of the range before it is granted, so that a client which refuses the
- * grant has that back. Until then it does not change: any request of the owner in the range, and
+ * Notes what the owner holds of the range before the grant, so that a client that refuses the grant
+ * gets it back. Meanwhile nothing else changes there: any request of the owner in the range, and
  * any release, ends the callback, and overlapping waiters of one owner are granted one by one. So
- * all waiters of an owner together note no more than it has locks.
+ * all waiters of an owner together note no more than the owner has locks.
  */
 static int note_had(struct hf_core *core, struct hf_waiter *w)
 {
@@ -65,7 +66,7 @@ static int note_had(struct hf_core *core, struct hf_waiter *w)
     return 0;
 }
 
-/* Takes back a grant: the waiter waits again, at its old place. */
+/* Undoes a grant: the waiter waits again, at its old place. */
 static void ungrant(struct hf_core *core, struct hf_waiter *w)
 {
     HF_ASSERT(w->granting);
@@ -80,9 +81,9 @@ static void ungrant(struct hf_core *core, struct hf_waiter *w)
 }
 
 /*
- * True if the waiter waits again when its grant is undone, although a request of its owner has
- * called the callback off: the thread that was told BLOCKED still waits. It does not if its client
- * has restarted, or has asked for the range anew.
+ * True if the waiter must wait again when its grant is undone, although a request of its owner has
+ * called the callback off, because the thread that was told BLOCKED still waits. It must not if its
+ * client has restarted, or has asked for the range anew.
  */
 static bool waits_again(const struct hf_core *core, const struct hf_waiter *w)
 {
@@ -109,9 +110,9 @@ static void revert_grant(struct hf_core *core, const struct hf_undo *entry)
 static const struct hf_undo_ops grant_undo = {revert_grant, hf_waiter_keep};
 
 /*
- * Grants the lock and registers its client, if this is its first lock, in one transaction: a lock
- * that was granted after a wait must not stay unmonitored (SPEC section 2). A grant only adds: the
- * waiter may be what is left of an old copy of a request, and the owner may need what it holds.
+ * Grants the waiter its lock and, in the same transaction, registers its client if necessary: a
+ * lock that was granted after a wait must not stay unmonitored (SPEC section 2). A grant only adds,
+ * because the waiter may be an old copy of a request, and the owner may need what it holds.
  */
 static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
 {
@@ -143,7 +144,7 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
     return 0;
 }
 
-/* True if no waiter further back can be granted any part of the range. */
+/* True if, after this grant, no waiter further back can be granted any part of the range. */
 static bool takes_all(const struct hf_waiter *w, uint64_t first, uint64_t last)
 {
     return w->exclusive && w->first <= first && w->last >= last &&
@@ -151,9 +152,10 @@ static bool takes_all(const struct hf_waiter *w, uint64_t first, uint64_t last)
 }
 
 /*
- * Asks the kernel to hold the range for us. If it does not yet, the waiter is looked at again when
- * the result comes; behind a holder outside it waits in the kernel. A waiter for which the kernel
- * can hold nothing goes, and its client's next request is told why.
+ * Asks the kernel to hold the range for us; returns 1 if it does. If it is still being asked, the
+ * waiter is looked at again when the result comes; behind a holder outside NLM the waiter waits in
+ * the kernel's queue. A waiter for which the kernel can hold nothing goes, and its client's next
+ * request is told why.
  */
 static int ask_kernel(struct hf_core *core, struct hf_waiter *w, const struct hf_want *want)
 {
@@ -181,7 +183,7 @@ static int ask_kernel(struct hf_core *core, struct hf_waiter *w, const struct hf
     return 0;
 }
 
-/* Returns 1 if the waiter can be granted, 0 if it cannot now, or HF_ENOMEM. */
+/* Returns 1 if the waiter can be granted now, 0 if it cannot, or HF_ENOMEM. */
 static int can_be_granted(struct hf_core *core, struct hf_waiter *w)
 {
     struct hf_want want = hf_waiter_want(core, w);
@@ -195,11 +197,11 @@ static int can_be_granted(struct hf_core *core, struct hf_waiter *w)
 
 enum served {
     SERVED_ALL,
-    SERVED_SOME,    /* the rest of the pass is for the next tick */
-    SERVED_STALLED, /* memory ran out: the file is retried later */
+    SERVED_SOME,    /* the next tick goes on with the pass */
+    SERVED_STALLED, /* memory ran out: the file is served again later */
 };
 
-/* Goes on with the pass over the file's waiters, or begins one. */
+/* Begins a pass over the file's waiters, or goes on with the one in progress. */
 static enum served serve_file(struct hf_core *core, struct hf_now now, struct hf_file_queue *queue,
                               uint64_t work_end)
 {
@@ -235,7 +237,8 @@ static enum served serve_file(struct hf_core *core, struct hf_now now, struct hf
 }
 
 /*
- * Serves each file in turn, until all are served or the work is enough; the rest stays in the list.
+ * Serves the woken files in turn until none is left or the work has reached its bound; then the
+ * rest stays in the list.
  */
 static void serve_woken(struct hf_core *core, struct hf_now now, struct hf_list *stalled,
                         uint64_t work_end)
@@ -255,8 +258,8 @@ static void serve_woken(struct hf_core *core, struct hf_now now, struct hf_list 
     }
 }
 
-/* A grant can close a cycle, and breaking a cycle lets a waiter pass: repeat until neither
- * happens. */
+/* Serves waiters and breaks cycles in turn: a grant can close a cycle, and breaking a cycle can let
+ * a waiter be granted. */
 void hf_waiters_serve(struct hf_core *core, struct hf_now now)
 {
     uint64_t work_end = core->table->work + core->config.budgets.serve;
@@ -277,8 +280,8 @@ void hf_waiters_serve(struct hf_core *core, struct hf_now now)
 
 /*
  * Takes back what the grant gave, because the client does not want the lock, or does not answer.
- * What the owner held before stays, because it may be in use. Each part becomes what it was: shared
- * or exclusive, of its life, and still to be reclaimed.
+ * What the owner held before stays, because it may be in use: each part becomes what it was, shared
+ * or exclusive, of its own life, and still to be reclaimed if it was.
  */
 static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
 {
@@ -302,9 +305,9 @@ static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
 }
 
 /*
- * Makes the callback again. The commit of what was taken back failed, so the client holds a lock
- * that it does not want, or it is dead. It is not made at once: a client that refuses would be
- * called as fast as it answers, for as long as the store is down.
+ * Makes a callback again whose refusal could not be committed: the client holds a lock that it does
+ * not want, or is dead. The call waits a moment: otherwise, while the store is down, a client that
+ * refuses would be called as fast as it answers.
  */
 static void revert_called(struct hf_core *core, const struct hf_undo *entry)
 {

@@ -1,5 +1,5 @@
 /*
- * Waiters enter the queue, leave it, and are found in it here.
+ * Waiters: how they enter the queue, leave it, and are found in it.
  *
  * A waiter queues behind another if the two conflict, unless the other one waits for a lock of the
  * first one's owner: an owner must not queue behind a waiter that waits for it (an upgrade, say).
@@ -20,7 +20,7 @@
 #include "core/table/table.h"
 #include "core/wait/private.h"
 
-enum { PLACES_MAX = 1000 }; /* that are looked at for a metric */
+enum { PLACES_MAX = 1000 }; /* how many waiters a search looks at, for a metric only */
 
 int hf_wait_init(struct hf_core *core)
 {
@@ -52,7 +52,7 @@ struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter
 }
 
 /*
- * True if the owner holds a lock that the waiter waits for; or if finding out would take too long.
+ * True if the waiter waits for a lock of this owner, or if finding out would take too long.
  */
 static bool waits_for(const struct hf_core *core, const struct hf_waiter *w,
                       const struct hf_owner *owner, uint64_t work_end)
@@ -66,12 +66,12 @@ static bool waits_for(const struct hf_core *core, const struct hf_waiter *w,
     return false;
 }
 
-/* True if the owner holds all of the range, in whatever mode; or if finding out would take too
+/* True if the owner holds all of the range, in whatever mode, or if finding out would take too
  * long. */
 static bool holds_all(const struct hf_core *core, const struct hf_file *file,
                       const struct hf_want *want, uint64_t work_end)
 {
-    uint64_t next = want->first; /* everything before this byte is held */
+    uint64_t next = want->first; /* the owner holds everything before this byte */
     struct hf_lock *lock = NULL;
 
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL &&
@@ -90,7 +90,7 @@ struct hf_waiter *hf_waiter_ahead(const struct hf_core *core, const struct hf_fi
     const struct hf_list *node = after ? after->in_file.next : file->queue->waiters.next;
     const uint64_t work_end = core->table->work + core->config.budgets.ahead;
 
-    /* If after is set, the caller knows that the owner does not hold all of the range. */
+    /* With `after` set, an earlier call has found that the owner does not hold all of the range. */
     if (file->queue->n_waiters == 0 || (!after && holds_all(core, file, want, work_end)))
         return NULL;
     for (; node != &file->queue->waiters; node = node->next) {
@@ -135,7 +135,7 @@ void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *w)
 
     while (place != &w->file->queue->waiters &&
            hf_list_entry(place, struct hf_waiter, in_file)->id > w->id) {
-        place = place->prev; /* a grant was undone: the waiter goes back to its old place */
+        place = place->prev; /* after the undo of a grant, the waiter gets its old place */
         core->table->work++;
     }
     hf_list_add_after(place, &w->in_file);
@@ -161,7 +161,8 @@ void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *w)
     core->wait->n_by_export[w->file->export_rule]--;
 }
 
-/* Ends the wait: BLOCKED was not sent, and is a refusal now, so the client does not wait. */
+/* Undoes the beginning of a wait: its BLOCKED was not sent and becomes a refusal, so the client
+ * does not wait. */
 static void revert_wait(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_waiter *w = entry->object;
@@ -170,14 +171,14 @@ static void revert_wait(struct hf_core *core, const struct hf_undo *entry)
         hf_waiter_keep(core, entry);
         return;
     }
-    HF_ASSERT(!w->granting); /* its grant depends on this change, and was undone before */
+    HF_ASSERT(!w->granting); /* the waiter's grant depends on this batch, and was undone first */
     w->undos--;
     hf_waiter_remove(core, w);
 }
 
 static const struct hf_undo_ops wait_undo = {revert_wait, hf_waiter_keep};
 
-/* Keeps the handle that the client has sent, because clients know a callback by it. */
+/* Keeps the file handle that the client sent: clients recognise a callback by it. */
 int hf_waiter_keep_handle(struct hf_core *core, struct hf_waiter *w, struct hf_bytes fh)
 {
     uint8_t *copy = NULL;
@@ -237,7 +238,7 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
     return 0;
 }
 
-/* True if the record of the waiter says the same as the request. */
+/* True if the waiter's record already says what this copy of the request says. */
 static bool is_as_recorded(const struct hf_core *core, const struct hf_waiter *w,
                            const struct hf_peer *peer, const struct hf_lock_args *args,
                            uint32_t life)
@@ -254,9 +255,8 @@ void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *w, const struct 
 {
     if (!is_as_recorded(core, w, peer, args, life))
         hf_behind_changed(core, &w->behind);
-    (void)hf_waiter_keep_handle(core, w,
-                                /* Without memory it keeps the handle that it waited by before. */
-                                args->fh);
+    /* Without memory the waiter keeps the handle that it had. */
+    (void)hf_waiter_keep_handle(core, w, args->fh);
     w->monitored |= hf_wants_record(core, args);
     w->offset = args->offset;
     w->length = args->length;
@@ -271,18 +271,18 @@ void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *w, const struct 
     }
 }
 
-/* Makes the waiter exclusive. This is not undone when a batch fails: a client that waits in the
- * weaker mode can take the stronger. */
+/* Makes the waiter exclusive. A failed batch does not undo that: a client that waits for a shared
+ * lock can take an exclusive one. */
 void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *w)
 {
     hf_waiter_leave_queue(core, w);
-    hf_file_wake(core, w->file, w->first, w->last); /* serves the waiters behind it */
+    hf_file_wake(core, w->file, w->first, w->last); /* waiters behind this one may be granted now */
     w->id = hf_core_new_id(core);
     w->exclusive = true;
     w->passes = false;
     hf_behind_changed(core, &w->behind);
     hf_waiter_enter_queue(core, w);
-    /* Makes the waiter ask the kernel for more. */
+    /* An exclusive waiter needs an exclusive lock in the kernel. */
     if (core->config.coherent)
         hf_file_wake(core, w->file, w->first, w->last);
 }
@@ -320,7 +320,8 @@ void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *w, bool m
     }
 }
 
-/* Where it was among all waiters; a bounded search, because only a metric depends on it. */
+/* Puts the waiter back where it was among all waiters. The search is bounded, because only a metric
+ * depends on the place. */
 static void put_back(struct hf_core *core, struct hf_waiter *w)
 {
     struct hf_list *place = core->wait->all.prev;
@@ -362,7 +363,8 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
     hf_outcall_end(core, &w->outcall);
     if (!w->granting) {
         hf_waiter_leave_queue(core, w);
-        hf_file_wake(core, w->file, w->first, w->last); /* serves the waiters behind it */
+        /* Waiters behind this one may be granted now. */
+        hf_file_wake(core, w->file, w->first, w->last);
     }
     hf_list_remove(&w->in_owner);
     w->owner->waiting->n_waiters--;
@@ -370,13 +372,13 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
     hf_list_remove(&w->in_all);
     if (w->granting) {
         hf_waiter_count_had(core, w, false);
-        hf_owner_wake(core, w->owner, w->file); /* the owner's next grant can be called back now */
+        hf_owner_wake(core, w->owner, w->file); /* the owner's next waiter can be granted now */
     }
     if (hf_list_empty(&w->owner->client->waiters))
         hf_outcall_end(core, &w->owner->client->probe);
     w->gone = true;
     hf_behind_ended(core, &w->behind);
-    /* Otherwise the last undo entry or its record deletes the waiter. */
+    /* If the waiter is still needed, its last undo entry or its record deletes it later. */
     hf_waiter_release(core, w);
 }
 
@@ -404,7 +406,8 @@ void hf_waiter_tell(const struct hf_core *core, const struct hf_waiter *w, enum 
     core->told(core->told_ctx, &ending);
 }
 
-/* Ends a wait. That of a waiter which is being granted has ended before, and is not told again. */
+/* Ends a wait. A waiter that has been granted no longer waits: the end of its wait was told
+ * then. */
 void hf_waiter_end(struct hf_core *core, struct hf_waiter *w, enum hf_end end)
 {
     if (!w->granting)
