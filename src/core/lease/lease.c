@@ -4,11 +4,11 @@
 
 #include "base/assert.h"
 
-/* A transaction that failed at once, say because the connection was refused, is repeated after this
- * part of the usual pause. */
+/* After a transaction that failed at once, say because the connection was refused, the next try
+ * comes after this part of the usual pause. */
 enum { RETRY_PART = 4 };
 
-/* After this many transactions without an answer, an owner polls. */
+/* After this many transactions without an answer, an owner whose lease ran out only polls. */
 enum { DEAF_FAILURES = 2 };
 
 bool hf_lease_config_is_safe(const struct hf_lease_config *config)
@@ -79,9 +79,8 @@ enum hf_lease_state hf_lease_state(const struct hf_lease *lease, uint64_t now)
 }
 
 /*
- * In STANDBY: returns the moment from which the row may be taken. The time is counted from the
- * answer to the first poll of the series: the renewal that made the heartbeat we saw was sent
- * before that.
+ * In STANDBY: returns when the row may be taken. The time counts from the answer to the first poll
+ * of the series, because the renewal whose heartbeat that poll saw was sent earlier.
  */
 static uint64_t take_at(const struct hf_lease *lease)
 {
@@ -91,7 +90,7 @@ static uint64_t take_at(const struct hf_lease *lease)
                                                : UINT64_MAX;
 }
 
-/* Returns when a series of polls ends if the next answer has not arrived. */
+/* Returns when the series of polls ends unless another answer arrives. */
 static uint64_t series_until(const struct hf_lease *lease)
 {
     return lease->last_poll_at + (uint64_t)lease->config.poll_ms * 2;
@@ -147,15 +146,14 @@ struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_actio
     HF_ASSERT(action != HF_LEASE_COMMIT || hf_lease_is_owner(lease));
     lease->in_flight = action;
     lease->sent_at = now;
-    order.epoch =
-        lease->known.epoch; /* for an owner its own epoch; for a standby that of its last poll */
+    order.epoch = lease->known.epoch; /* an owner's own epoch, or the one that a standby saw last */
     order.heartbeat = lease->known.heartbeat;
     order.new_epoch = lease->top_epoch + 1;
     return order;
 }
 
-/* True if what we know is not in the past of the row: the epoch that we know was never taken, or
- * was taken by another process, or had ended before the heartbeat that we know. */
+/* True if the row does not continue what we know: our newest known epoch was never taken, was taken
+ * by another process, or had ended before the heartbeat that we know. */
 static bool is_not_past(const struct hf_lease_row *known, const struct hf_lease_past *past)
 {
     return past->epoch != 0 && (past->epoch != known->epoch || past->nonce != known->nonce ||
@@ -164,7 +162,8 @@ static bool is_not_past(const struct hf_lease_row *known, const struct hf_lease_
 
 /*
  * True if the database went back in time: it shows less than it once acknowledged to this process,
- * or another process in the epoch whose nonce we know. Other processes may have gone on from there.
+ * or another process has taken the epoch whose nonce we know. Other processes may have gone on from
+ * that older state.
  */
 static bool went_back(const struct hf_lease *lease, const struct hf_lease_row *row)
 {
@@ -185,7 +184,8 @@ static void end_term(struct hf_lease *lease, enum hf_lease_state state)
     lease->is_accepted = false;
 }
 
-/* Each row passes here, except in ALARM. Returns false if it raises the alarm. */
+/* Looks at a row that was read in any state but ALARM. Returns false if the row raises the
+ * alarm. */
 static bool look_at(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                     const struct hf_lease_row *row)
 {
@@ -200,7 +200,7 @@ static bool look_at(struct hf_lease *lease, uint64_t now, enum hf_lease_result r
     return true;
 }
 
-/* In ALARM: the alarm is in the row now, or an operator has removed it from there. */
+/* Ends a transaction in ALARM: the alarm is now in the row, or an operator has removed it there. */
 static void alarm_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                         const struct hf_lease_row *row)
 {
@@ -221,12 +221,12 @@ static void alarm_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     }
 }
 
-/* Notes that the row is ours. That is not known to be durable yet: nothing is valid before a
+/* Notes that the row names us as its owner. It may not be durable yet, so nothing is valid before a
  * renewal, which is due at once, has been acknowledged. */
 static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
     if (!is_held(lease, now))
-        lease->hold = HF_LEASE_NOT_HELD; /* this was a planned move that no other node followed */
+        lease->hold = HF_LEASE_NOT_HELD; /* a planned move that no other node followed */
     lease->state = lease->hold == HF_LEASE_NOT_HELD ? HF_LEASE_ACTIVE : HF_LEASE_LEAVING;
     lease->silent = false;
     lease->failures = 0;
@@ -239,11 +239,11 @@ static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t
 static void renewed(struct hf_lease *lease)
 {
     lease->valid_until = lease->sent_at + lease->config.lease_ms;
-    /* Renews at once, if the answer came too late. */
+    /* If the answer came too late, this time has passed: the next renewal is due at once. */
     lease->next_at = lease->sent_at + lease->config.renew_ms;
 }
 
-/* True, in STANDBY, if a take of this term that was in doubt was applied. */
+/* True, in STANDBY, if a take of ours that was in doubt has been applied: the row has our nonce. */
 static bool is_ours(const struct hf_lease *lease, const struct hf_lease_row *row)
 {
     return row->nonce == lease->nonce;
@@ -259,7 +259,8 @@ static bool is_next_of_series(const struct hf_lease *lease, uint64_t now)
     return now < series_until(lease);
 }
 
-/* In STANDBY: looks at the row, read by a poll that was answered in time or not. */
+/* In STANDBY: counts a poll's row towards the series, if the poll was answered in time and the row
+ * is unchanged. */
 static void observe(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
     bool in_time = now - lease->sent_at < lease->config.poll_ms;
@@ -288,8 +289,8 @@ static void poll_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
     }
     if (!look_at(lease, now, result, row) || lease->state != HF_LEASE_STANDBY)
         return;
-    /* A take that was in doubt was applied after all. Only a renewal gives it a time to count from.
-     */
+    /* A take of ours that was in doubt was applied after all. Only a renewal says from when on the
+     * lease counts. */
     if (is_ours(lease, row) && !row->released)
         own(lease, row, now);
     else
@@ -309,7 +310,7 @@ static void take_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
     }
 }
 
-/* Handles the end of RENEW, COMMIT, RELEASE, and of a POLL by an owner that did not hear the
+/* Ends a RENEW, COMMIT or RELEASE of the owner, or a POLL by an owner that had not heard the
  * database. */
 static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                         const struct hf_lease_row *row, enum hf_lease_action action)

@@ -3,8 +3,8 @@
  *
  * A pure state machine beside the core: it exists before a core is loaded and outlives it. Time is
  * an argument, in milliseconds of the node's own CLOCK_BOOTTIME; clocks of two nodes are never
- * compared. The driver (src/daemon; in tests the cluster simulator) asks what to do next, does it,
- * and reports how it ended. One transaction is in flight at a time:
+ * compared. The driver (src/daemon; in tests the cluster simulator) asks for the next transaction,
+ * makes it, and reports how it ended. One transaction is in flight at a time:
  *
  *     action = hf_lease_next(&lease, now);
  *     if (action != HF_LEASE_NOTHING) {
@@ -62,15 +62,16 @@
 #include "core/lease/row.h"
 
 struct hf_lease_config {
-    /* How long a renewal permits us to answer, counted from before it was sent. */
+    /* For how long a renewal permits us to answer, counted from just before it was sent. */
     uint32_t lease_ms;
-    uint32_t renew_ms; /* the pause between two renewals */
-    /* The pause between two polls; also the longest that a poll may take to count. */
+    uint32_t renew_ms; /* the time from one renewal to the next */
+    /* The pause between two polls, and the longest time that a poll may take if it is to count. */
     uint32_t poll_ms;
-    uint32_t take_ms; /* how long a standby must see no new heartbeat */
-    uint32_t polls;   /* how many polls must show no new heartbeat */
+    uint32_t take_ms; /* how long a standby must see an unchanged heartbeat */
+    uint32_t polls;   /* how many polls must see an unchanged heartbeat */
     /*
-     * After a planned move that no other node follows, the service is taken back after this time.
+     * After a planned move that no other node follows, this node takes the service back after this
+     * time.
      */
     uint32_t move_ms;
 };
@@ -91,110 +92,114 @@ enum hf_lease_state {
     HF_LEASE_ALARM,
 };
 
-/* How long a process that stepped down keeps from taking the service again. */
+/* Until when a process that stepped down keeps from taking the service again. */
 enum hf_lease_hold {
     HF_LEASE_NOT_HELD,
     HF_LEASE_UNTIL_TAKEN, /* a planned move: until another node has the service, or for move_ms */
-    HF_LEASE_UNTIL_TOLD,  /* an outside manager or a stop: until hf_lease_want() is called */
+    HF_LEASE_UNTIL_TOLD,  /* by an outside manager, or for a stop: until hf_lease_want() */
 };
 
-/* These fields are private; the driver owns the structure and uses the functions below. */
+/* The state of one lease. The driver owns the structure, but uses only the functions below. */
 struct hf_lease {
     struct hf_lease_config config;
-    enum hf_lease_state state; /* STANDBY also if held back, ACTIVE also if the lease ran out */
+    enum hf_lease_state state; /* STANDBY even when held back, ACTIVE even when the lease ran out */
     enum hf_lease_hold hold;
-    uint64_t held_at; /* when the row was released */
-    bool silent;      /* LEAVING: the service is silent, and nothing answers any more */
+    uint64_t held_at; /* when this process stepped down or, after that, released the row */
+    bool silent;      /* LEAVING: the driver says that the service is silent */
 
     enum hf_lease_action in_flight;
-    uint32_t failures; /* how many transactions of an owner failed one after the other */
+    uint32_t failures; /* how many transactions of the owner failed in a row */
     uint64_t sent_at;  /* when the transaction in flight, or the last one, was handed out */
-    uint64_t next_at;  /* the next poll or renewal is not made before this moment */
+    uint64_t next_at;  /* no poll or renewal before this time */
 
-    uint64_t epoch; /* the epoch that we own; 0 as long as we own nothing */
-    uint64_t nonce; /* the nonce of this term */
+    uint64_t epoch; /* the epoch that this process owns; 0: none */
+    uint64_t nonce; /* the random number of this term */
     uint64_t valid_until;
 
-    struct hf_lease_row seen; /* the last row that was read; valid if polls is not 0 */
-    uint32_t polls;           /* how many polls in a row showed that row, each answered in time */
-    uint64_t series_at;       /* when the answer to the first of them arrived */
-    uint64_t last_poll_at;    /* when the answer to the last of them arrived */
+    struct hf_lease_row seen; /* the row that the last poll read; valid unless polls is 0 */
+    uint32_t polls;           /* how many polls in a row read that row, each answered in time */
+    uint64_t series_at;       /* when the first of these polls was answered */
+    uint64_t last_poll_at;    /* when the last of these polls was answered */
 
     bool is_told;     /* ALARM: the alarm is in the row */
-    bool is_accepted; /* ALARM: the operator wants the alarm removed */
+    bool is_accepted; /* ALARM: an operator accepts the database's state */
 
-    /* What was acknowledged to this process: the database must not show less. */
+    /* What the database acknowledged to this process, and so must never show less than. */
     struct hf_lease_row known;
-    uint64_t top_epoch; /* the greatest epoch ever seen: the next take exceeds it */
+    uint64_t top_epoch; /* the greatest epoch ever seen: the next take uses one more */
 };
 
 /*
- * True if a standby with this configuration waits longer than an owner answers, with 10 % of drift.
+ * True if a standby with this configuration waits longer than an owner answers, even if their
+ * clocks differ by 10 %.
  */
 bool hf_lease_config_is_safe(const struct hf_lease_config *config);
 
-/* nonce must be random, not 0, and never used before. */
+/* Makes a lease that starts as a standby. nonce must be random, not 0, and never used before. */
 void hf_lease_init(struct hf_lease *lease, const struct hf_lease_config *config, uint64_t nonce);
 
-/* Begins another term after LOST, when addresses, connections and the core of the last are gone. */
+/* Begins the next term after LOST, once addresses, connections and core of the last term are
+ * gone. */
 void hf_lease_reset(struct hf_lease *lease, uint64_t nonce, uint64_t now);
 
-/* Returns what to do now; HF_LEASE_NOTHING while a transaction is in flight. */
+/* Returns the transaction to make now; HF_LEASE_NOTHING while one is in flight. */
 enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now);
 
-/* Returns the moment at which hf_lease_next() or hf_lease_state() may answer otherwise; UINT64_MAX:
- * there is none. */
+/* Returns the time at which the answer of hf_lease_next() or hf_lease_state() may change;
+ * UINT64_MAX: never, unless something else happens. */
 uint64_t hf_lease_deadline(const struct hf_lease *lease, uint64_t now);
 
 /*
- * Begins a transaction; now is read before anything is sent. The action is the one that
- * hf_lease_next() named, or COMMIT or RENEW while hf_lease_may_commit(), even if the lease ran out:
- * the row decides.
+ * Begins a transaction; the caller reads `now` before it sends anything. The action is what
+ * hf_lease_next() returned, or COMMIT or RENEW while hf_lease_may_commit(), even after the lease
+ * ran out: the row decides.
  */
 struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_action action,
                                      uint64_t now);
 
 /*
- * Ends the transaction; enum hf_lease_result says what row is. Look at hf_lease_state() afterwards.
+ * Ends the transaction in flight; enum hf_lease_result says what `row` is. The state may have
+ * changed afterwards.
  */
 void hf_lease_end(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                   const struct hf_lease_row *row);
 
 enum hf_lease_state hf_lease_state(const struct hf_lease *lease, uint64_t now);
 
-/* Is the gate (HA-04): true if an answer, callback or notice may leave at this moment. */
+/* The gate (HA-04): true if an answer, callback or notice may leave at this moment. */
 static inline bool hf_lease_is_valid(const struct hf_lease *lease, uint64_t now)
 {
     return lease->state == HF_LEASE_ACTIVE && now < lease->valid_until;
 }
 
-/* Returns until when the last successful transaction permits us to answer; 0 if this process is not
+/* Returns until when the last successful transaction lets us answer; 0 if this process is not
  * ACTIVE. */
 uint64_t hf_lease_valid_until(const struct hf_lease *lease);
 
-/* True if ACTIVE, SUSPENDED or LEAVING: the row was ours when we last heard of it. */
+/* True in ACTIVE, SUSPENDED and LEAVING: the row was ours when we last heard of it. */
 bool hf_lease_is_owner(const struct hf_lease *lease);
 
-/* True if a batch may be committed now: the process owns the service and hears the database. */
+/* True if a batch may be committed now: this process owns the service and hears the database. */
 bool hf_lease_may_commit(const struct hf_lease *lease, uint64_t now);
 
-/* Returns the epoch that this process owns; 0: none. */
+/* Returns the epoch that this process owns; 0: it owns none. */
 uint64_t hf_lease_epoch(const struct hf_lease *lease);
 
 /*
- * Gives the service up. An owner is silent from this call on (LEAVING); when the driver has dropped
- * the addresses and the last batch has ended, it calls hf_lease_silent(), and the row is released.
- * Another node then takes it at its next poll. A process that is not the owner is HELD at once.
+ * Gives the service up. The owner is silent from this call on (LEAVING). When the driver has
+ * dropped the addresses and the last batch has ended, it calls hf_lease_silent(), and the row is
+ * released; another node takes it at its next poll. A process that is not the owner is HELD at
+ * once.
  */
 void hf_lease_step_down(struct hf_lease *lease, enum hf_lease_hold hold, uint64_t now);
 void hf_lease_silent(struct hf_lease *lease);
 
-/* Takes the service when it can be had: ends HELD. The owner is asked by other means to step down.
- */
+/* Ends the state HELD: this process takes the service as soon as it can. Asking the present owner
+ * to step down is the caller's task. */
 void hf_lease_want(struct hf_lease *lease);
 
-/* Tells that the operator accepts what the database shows. ALARM becomes LOST when the row says so,
- * here and on the other nodes. Returns false in other states. */
+/* Notes that the operator accepts what the database shows. ALARM becomes LOST once the row says so,
+ * on this node and the others. Returns false in other states. */
 bool hf_lease_accept(struct hf_lease *lease);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The lease of a service as it is in the database: one row, changed only by compare-and-set. A
- * store reads and writes it; the decisions are in core/lease/lease.h (SPEC section 8, HA-02,
+ * The lease of a service as the database has it: one row, changed only by compare-and-set. A store
+ * reads and writes the row; core/lease/lease.h decides what to do with it (SPEC section 8, HA-02,
  * HA-03).
  *
  * Seven transactions know the row. Each is synchronous: it has succeeded when the synchronous
@@ -33,9 +33,9 @@
  *
  * Each change of the epoch (TAKE, CLEAR) is remembered beside the row as a term: epoch, nonce, and
  * the heartbeat that the row had then. CLEAR forgets the terms before it: an operator has accepted
- * that they may be wrong. With the row goes what is remembered of order.epoch, because the row
- * alone does not tell a process that was away whether its epoch ended after the last heartbeat that
- * it knows, or before it, in a database that has lost that heartbeat (HA-08).
+ * that they may be wrong. The row is returned with what is remembered of order.epoch, because the
+ * row alone does not tell a process that was away whether its epoch ended after the last heartbeat
+ * that it knows, or before it, in a database that has lost that heartbeat (HA-08).
  */
 #ifndef HF_CORE_LEASE_ROW_H
 #define HF_CORE_LEASE_ROW_H
@@ -45,18 +45,19 @@
 
 /* What the database remembers of the epoch that an order names. */
 struct hf_lease_past {
-    uint64_t epoch; /* the newest term up to that epoch; 0: none that is so old is remembered */
-    uint64_t nonce; /* the nonce of that term */
-    uint64_t until; /* the heartbeat with which the first later term began; 0: there is none */
+    uint64_t epoch; /* the newest term up to that epoch; 0: no such term is remembered */
+    uint64_t nonce; /* the random number of that term */
+    uint64_t until; /* the heartbeat at which the next term began; 0: no later term */
 };
 
 struct hf_lease_row {
-    uint64_t epoch; /* grows by at least one with each take; 0: no process ever took the service */
-    uint64_t nonce; /* the nonce of the term that took the service */
-    uint64_t heartbeat; /* grows by one with each transaction that changes the row */
-    bool released;      /* the owner gave the service up and is silent: it can be taken at once */
-    bool alarm;         /* the database went back in time, and no operator has accepted that yet */
-    struct hf_lease_past past; /* the past of order.epoch; zero if the transaction did not look */
+    uint64_t epoch;     /* grows with each take; 0: no process ever took the service */
+    uint64_t nonce;     /* the random number of the term that took the service */
+    uint64_t heartbeat; /* counts the transactions that changed the row */
+    bool released;      /* the owner has given up the service and is silent: anyone may take it */
+    bool alarm;         /* the database went back in time; no operator has accepted that */
+    /* What is known of order.epoch; zero if the transaction did not look. */
+    struct hf_lease_past past;
 };
 
 enum hf_lease_action {
@@ -72,24 +73,26 @@ enum hf_lease_action {
 
 struct hf_lease_order {
     enum hf_lease_action action;
-    /* The epoch that the row must have; POLL: the newest that this process knows. */
+    /* The epoch that the row must have; POLL: the newest epoch that this process knows. */
     uint64_t epoch;
-    /* TAKE: the heartbeat that the row must have; RENEW, RELEASE: the smallest it may have. */
+    /* TAKE: the heartbeat that the row must have; RENEW, RELEASE: the smallest that it may have. */
     uint64_t heartbeat;
-    /* TAKE: the nonce that the row gets; RENEW, COMMIT, RELEASE: the one it must have. */
+    /* TAKE: the nonce to put into the row; RENEW, COMMIT, RELEASE: the nonce that the row must
+     * have. */
     uint64_t nonce;
-    uint64_t new_epoch; /* TAKE, CLEAR: the epoch that the row gets */
+    uint64_t new_epoch; /* TAKE, CLEAR: the epoch to put into the row */
 };
 
 enum hf_lease_result {
-    /* The store acknowledged the order; the row is given as the order left it (POLL: as it was
-     * read). */
+    /* The store acknowledged the order; the row is given as the order left it, or as a POLL read
+     * it. */
     HF_LEASE_DONE,
     /*
-     * The order was not applied, because the row differs from it; the row is given as it was found.
+     * The row differs from what the order requires, so nothing was applied; the row is given as
+     * found.
      */
     HF_LEASE_REFUSED,
-    HF_LEASE_FAILED, /* the order was not applied, or is in doubt; there is no row */
+    HF_LEASE_FAILED, /* the order was not applied, or is in doubt; no row is given */
 };
 
 #endif
