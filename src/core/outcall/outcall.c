@@ -1,7 +1,7 @@
 /*
- * An attempt owns its whole time even if it fails at once, because its owner pauses the outcall
- * until that time is over: three attempts last as long for a peer that refuses as for one that is
- * silent.
+ * Outgoing calls. An attempt owns its whole time even if it fails at once: the module that began
+ * the outcall pauses it until that time is over, so three attempts last as long against a peer that
+ * refuses as against a silent one.
  */
 #include "core/outcall/outcall.h"
 
@@ -10,15 +10,16 @@
 #include "core/internal.h"
 
 /*
- * The id of a GRANTED callback is its cookie: a host that does not see the callback must not guess
- * it, or it could answer in the place of the client. So ids leave enciphered, by four rounds of a
- * Feistel network over both halves.
+ * The id of a GRANTED callback is its cookie. A host that does not see the callback must not be
+ * able to guess it, or that host could answer in the client's place. So ids leave the core
+ * enciphered, by four rounds of a Feistel network over both halves.
  */
 enum { ROUNDS = 4 };
 
 static uint32_t mixed(const struct hf_core *core, uint32_t half, unsigned round)
 {
-    uint64_t input[2] = {half, ~(uint64_t)round}; /* no other use of the key has such an input */
+    /* No other use of this key hashes such an input. */
+    uint64_t input[2] = {half, ~(uint64_t)round};
 
     return (uint32_t)hf_siphash(&core->config.hash_key, input, sizeof(input));
 }
@@ -125,7 +126,8 @@ static void unlink_fresh(struct hf_core *core, struct hf_outcall *outcall)
     hf_list_remove(&outcall->link);
 }
 
-/* Leaves whatever state the outcall is in. The result of an attempt in flight will be ignored. */
+/* Takes the outcall out of its present state. The result of an attempt in flight will be
+ * ignored. */
 static void leave_state(struct hf_core *core, struct hf_outcall *outcall)
 {
     if (outcall->state == HF_OUTCALL_RUNNING) {
@@ -185,8 +187,8 @@ static bool is_fresh(const struct hf_core *core, struct hf_now now,
            core->outcalls->turn < outcall->attempt_turn + HF_OUTCALL_FRESH_TURNS;
 }
 
-/* True if one more attempt of this queue may run. If it has to wait for time alone, we are woken
- * then. */
+/* True if one more attempt of this queue may run. If only the passing of time can make room,
+ * has_room() arranges that the core is woken then. */
 static bool has_room(struct hf_core *core, struct hf_now now, enum hf_outcall_queue queue)
 {
     struct hf_list *fresh = &core->outcalls->queues[queue].fresh;
@@ -200,13 +202,13 @@ static bool has_room(struct hf_core *core, struct hf_now now, enum hf_outcall_qu
         unlink_fresh(core, oldest);
     if (core->outcalls->queues[queue].n_fresh < HF_OUTCALL_FRESH)
         return true;
-    /* If the attempt is no longer fresh by the clock, the next turns are due at once. */
+    /* An attempt that is still fresh only by turns needs no waking: the next turns come at once. */
     if (core->outcalls->room_ms > oldest->attempt_ms + HF_OUTCALL_FRESH_MS)
         core->outcalls->room_ms = oldest->attempt_ms + HF_OUTCALL_FRESH_MS;
     return false;
 }
 
-/* Returns the first outcall of a queue, if it may start now. */
+/* Returns the first outcall of the queue if it may start now, else NULL. */
 static struct hf_outcall *next_ready(struct hf_core *core, struct hf_now now,
                                      enum hf_outcall_queue queue)
 {
