@@ -1,14 +1,16 @@
 /*
- * A request comes from an address that no client has, with a name for which the operator vouches
- * there (TRK-02, config.vouches). It is the client that was at another address, if it is not there
- * any more. So the host at that address is asked by SM_STAT:
- *   - it names the state that the client has (or we know none of it): the client is still there.
- *     Two hosts use one name, and count as two clients;
- *   - it names another state, or does not answer: the client has moved, and takes along all that it
- *     has.
- * Meanwhile the request is put off. Were it served, its sender would wait for locks of its own, and
- * an UNLOCK would find nothing. Where the operator says that the client uses several addresses at
- * once, the old address is not asked.
+ * A request comes from an address that no client has, under a name for which the operator vouches
+ * at that address (TRK-02, config.vouches). It may come from the client that was at another address
+ * before. So the core asks the host at the old address by SM_STAT:
+ *
+ *   - If that host names the client's state (or we know no state of the client), the client is
+ *     still there: two hosts use one name, and count as two clients.
+ *   - If it names another state, or does not answer, the client has moved, and takes along all that
+ *     it has.
+ *
+ * Meanwhile the request is put off. If it were served at once, its sender would wait for its own
+ * locks, and its UNLOCK would find nothing. Where the operator says that the client uses several
+ * addresses at once, nobody is asked.
  */
 #include "base/programs.h"
 #include "core/clients/clients.h"
@@ -19,9 +21,10 @@
 
 enum {
     TIMEOUT_MS = 2000,
-    /* How long the answer counts; requests that were put off are repeated within this time. */
+    /* How long an answer of the old address counts; within this time a request that was put off is
+     * repeated. */
     RECENT_MS = 60000,
-    PAUSE_MS = 1000, /* the pause after a question that could not be asked */
+    PAUSE_MS = 1000, /* the pause after a question that could not be sent */
     SM_STAT_PROC = 1,
 };
 
@@ -64,7 +67,7 @@ static void tell(struct hf_core *core, enum hf_event_kind kind, const struct hf_
         event->addr = *addr;
 }
 
-/* True if the new address belongs to a client of its own by now. */
+/* True if a client of its own has taken the new address meanwhile. */
 static bool is_taken(const struct hf_core *core, const struct hf_client *client,
                      const struct hf_addr *addr)
 {
@@ -76,7 +79,8 @@ static bool is_taken(const struct hf_core *core, const struct hf_client *client,
     return hf_client_find_nlm(core, &peer) != NULL;
 }
 
-/* Moves the client. If memory runs out, the client's next request tries it again. */
+/* Moves the client to its new address. If memory runs out, the client's next request tries
+ * again. */
 static void move(struct hf_core *core, struct hf_now now, struct hf_client *client,
                  const struct hf_addr *addr)
 {
@@ -87,7 +91,7 @@ static void move(struct hf_core *core, struct hf_now now, struct hf_client *clie
     hf_grants_follow(core, client);
 }
 
-/* Ends the question; the reference that it holds goes with it. */
+/* Ends the question to the client's old address, with the reference to the client that it holds. */
 static void end(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
     hf_outcall_end(core, &arrival_of(client)->outcall);
@@ -106,7 +110,7 @@ static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *out
         hf_outcall_pause(core, now, outcall, now.mono_ms + PAUSE_MS);
         return;
     }
-    /* A request of the client from its old address is an answer, too. */
+    /* A request from the client's old address answers the question, too. */
     if (client->n_heard == arrival->heard)
         move(core, now, client, &arrival->to);
     end(core, now, client);
@@ -114,7 +118,7 @@ static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *out
 
 static const struct hf_outcall_ops arrival_ops = {HF_OUTCALL_VERIFICATIONS, start, done, NULL};
 
-/* True if the client may have this NSM state: it has told us of no other. */
+/* True if this may be the client's NSM state: the client has told us no other. */
 static bool may_have(const struct hf_client *client, int32_t state)
 {
     int32_t newest = client->lives.states[0];
@@ -142,7 +146,8 @@ bool hf_arrival_answered(struct hf_core *core, struct hf_now now, struct hf_outc
     return true;
 }
 
-/* Begins to ask the client's old address. Returns false if that has answered not long ago. */
+/* Begins to ask the client's old address whether the client is still there. Returns false if that
+ * address has answered lately. */
 static bool ask(struct hf_core *core, struct hf_now now, struct hf_client *client,
                 const struct hf_addr *addr)
 {

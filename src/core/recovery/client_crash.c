@@ -1,12 +1,12 @@
 /*
- * A client is dead: it has restarted (NSM-05), or cannot be told of our own restart (NOT-03), or
- * says itself that it has nothing any more (FREE_ALL), or the operator says so. Its waiters are
- * removed at once, its locks and shares by a pending release (pending_release.c), on every file.
- * Each lock is released in a transaction of its own; the waiters for them are served afterwards, at
- * the end of the turn.
+ * A dead client: it has restarted (NSM-05), or cannot be told of our own restart (NOT-03), or says
+ * itself that it holds nothing any more (FREE_ALL), or the operator says so. Its waiters are
+ * removed at once; a pending release (pending_release.c) takes its locks and shares, on every file.
+ * Each lock is released in a transaction of its own; the end of the turn serves the waiters for
+ * them.
  *
- * When memory runs out or a commit fails, a FREE_ALL or an operator is refused, and asks again,
- * unless its release is made in slices. Such a release is retried, and so is that of a crashed
+ * When memory runs out or a commit fails, a FREE_ALL or an operator is refused and must ask again,
+ * unless the release is made in slices. A release in slices is retried, and so is that of a crashed
  * client.
  */
 #include "core/claims/claims.h"
@@ -17,7 +17,8 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-/* Releases the waiters of earlier lives, which are not durable; returns how many. */
+/* Removes the client's waiters of lives before this one, which are not durable; returns how
+ * many. */
 static int64_t release_waiters(struct hf_core *core, struct hf_client *client, uint32_t life,
                                enum hf_end end)
 {
@@ -35,17 +36,19 @@ static int64_t release_waiters(struct hf_core *core, struct hf_client *client, u
 }
 
 /*
- * Leaves former lives behind: their requests that come from now on count as requests of this life.
+ * Leaves the client's lives before `life` behind: a late request with the state number of such a
+ * life no longer belongs to it (hf_client_life()).
  */
 static void leave_behind(struct hf_core *core, struct hf_client *client, uint32_t life)
 {
-    /* Requests of the client that wait for the kernel end with it. */
+    /* Drops the client's requests that wait for an answer of the kernel. */
     hf_claims_departed(core, &client->addr);
     if (life > client->lives.oldest && life <= HF_LIFE_MAX)
         client->lives.oldest = life;
 }
 
-/* How many locks, shares and waiters the client loses; HF_ENOMEM: not all. */
+/* Starts a release. Returns how many locks, shares and waiters the client loses; HF_ENOMEM: not
+ * all. */
 static int64_t lose(struct hf_core *core, struct hf_now now, struct hf_client *client,
                     struct hf_release *release, struct hf_ticket *wait)
 {
@@ -87,8 +90,8 @@ static void count_crash(struct hf_core *core)
     core->counters.crash_cleanups++;
 }
 
-/* As a crash notice that needs no proof, without a state number: the release is tried again until
- * it is durable. */
+/* Treats the client as after a crash notice that needs no proof and has no state number: the
+ * release is retried until it is durable. */
 int64_t hf_client_declared_dead(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                 struct hf_ticket *wait)
 {
@@ -124,13 +127,15 @@ int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client 
     return rv < 0 ? HF_ENOMEM : 0;
 }
 
-/* Without durable locks it is not known what a client has; it has to reclaim something. */
+/* True if the client has locks to reclaim. Without durable locks nobody knows how many, and one
+ * reclaim is enough. */
 static bool has_to_reclaim(const struct hf_client *client)
 {
     return client->n_unclaimed > 0 || (client->may_reclaim && !client->reclaimed);
 }
 
-/* Reports what the client is about to lose. Without durable locks the number is not known. */
+/* Reports the locks that the client is about to lose. Without durable locks their number is
+ * unknown. */
 void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum hf_loss reason)
 {
     static const enum hf_event_kind EVENTS[HF_LOSSES] = {
@@ -147,9 +152,9 @@ void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum h
 }
 
 /*
- * Only locks that the client has not reclaimed are released. A client that has reclaimed some, or
- * has locked anew, knows of our restart and is alive, even if its status monitor does not answer.
- * Many clients may be given up at once, and no answer waits for it: one slice goes into each batch.
+ * Releases only the locks that the client has not reclaimed. A client that has reclaimed some, or
+ * has locked anew, knows of our restart and lives, even if its status monitor does not answer. Many
+ * clients may be given up at once while no answer waits for it: each batch gets one slice.
  */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
@@ -157,14 +162,15 @@ void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_cl
 
     if (client->protocol != HF_PROTOCOL_NLM)
         return;
-    if (core->config.on_failure == HF_ON_FAILURE_KEEP) { /* until grace ends */
+    /* With HF_ON_FAILURE_KEEP, locks stay until grace ends. */
+    if (core->config.on_failure == HF_ON_FAILURE_KEEP) {
         if (has_to_reclaim(client))
             hf_client_event(core, HF_EVENT_CLIENT_UNTOLD, client, client->m.state,
                             client->n_unclaimed, 0);
         return;
     }
     if (core->recovery->start.recovers == HF_RECOVERS_NOT && !has_to_reclaim(client))
-        return; /* an operator wanted this notice, and nothing depends on its answer */
+        return; /* an operator asked for this notice, and nothing depends on its answer */
     hf_client_lost(core, client, HF_LOSS_UNREACHABLE);
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);

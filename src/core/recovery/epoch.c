@@ -1,8 +1,8 @@
 /*
  * Epochs (NSM-06, NSM-07): each start begins one, and so does SM_SIMU_CRASH. A new epoch brings new
- * ids and, except for a start that keeps the state number (start.c), a new state number and a
- * notice to every registered host; and a grace period if there is something to reclaim. Its record
- * must be durable before any answer or call leaves.
+ * ids; unless the start keeps the state number (start.c), a new state number and a notice to every
+ * registered host; and a grace period if there is something to reclaim. The server's record of the
+ * epoch must be durable before any answer or call leaves.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -20,7 +20,7 @@ int32_t hf_epoch_state(const struct hf_core *core)
 }
 
 /* Lets registered clients reclaim. Not all locks are recorded, so a reclaim can only be checked
- * against the registered clients. */
+ * against the list of registered clients. */
 static void let_clients_reclaim(struct hf_core *core)
 {
     hf_list_foreach (node, &core->clients->all) {
@@ -47,14 +47,12 @@ static void begin(struct hf_core *core, struct hf_now now, enum hf_start_number 
     hf_grace_begin(core, now);
     hf_claims_set_unknown(core, core->recovery->grace.active &&
                                     (!core->config.durable_locks || core->recovery->locks_unknown));
-    hf_notice_begin_all(core,
-                        false); /* the linger time of a client begins with the end of its notice */
+    hf_notice_begin_all(core, false); /* a client's linger time begins when its notice has ended */
 }
 
 /*
- * Repeats status calls. It is not recorded whether a monitor had been told of a host's restart
- * before we went down, so each is told again (NSM-05). A monitor ignores a state number that it
- * knows.
+ * Repeats `status` callbacks. No record tells whether a monitor heard of a host's restart before we
+ * went down, so each is told again (NSM-05); a monitor ignores a state number that it knows.
  */
 static void repeat_status_calls(struct hf_core *core)
 {
@@ -67,15 +65,15 @@ static void repeat_status_calls(struct hf_core *core)
 
 static void forget_volatile(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
-/* Takes back that the start continues, although the server's record says so: loading has shown that
- * it cannot. */
+/* The server's record says that this start continues, but loading has shown that it cannot: forgets
+ * what only a start that continues would keep. */
 static void take_back_continuing(struct hf_core *core, struct hf_now now)
 {
     hf_list_foreach_safe (node, &core->clients->all)
         forget_volatile(core, now, hf_list_entry(node, struct hf_client, all));
 }
 
-/* Goes on as before the restart: waiters still wait, and the linger time begins for clients that
+/* Goes on as before the restart: waiters wait again, and the linger time begins for clients that
  * have nothing. */
 static void go_on(struct hf_core *core, struct hf_now now)
 {
@@ -110,9 +108,10 @@ enum hf_recovers hf_core_recovers(const struct hf_core *core)
     return core->recovery->start.recovers;
 }
 
-/* True if clients have nothing to do, and the records tell all. Locks that are being released
- * because they were not reclaimed must not be held again. A lock whose record does not tell its
- * life would outlive that life's crash notice (REC-04a). */
+/* True if the next start could continue: no client has anything to do, and the records tell
+ * everything. Locks that are being released because they were not reclaimed must not be held again
+ * then. A lock whose record does not tell its life would survive that life's crash notice
+ * (REC-04a). */
 static bool is_complete(const struct hf_core *core)
 {
     const struct hf_recovery *recovery = core->recovery;
@@ -137,8 +136,8 @@ enum hf_continuity hf_epoch_continuity(const struct hf_core *core)
     return core->recovery->complete ? HF_CONTINUITY_COMPLETE : HF_CONTINUITY_BROKEN;
 }
 
-/* Forgets what a restart forgets: waiters, shares and locks without a record; all other locks
- * become unclaimed. */
+/* Forgets what a restart forgets of the client: waiters, shares and locks without a record; all
+ * other locks become unclaimed. */
 static void forget_volatile(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
     struct hf_lock *lock, *next;

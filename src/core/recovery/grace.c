@@ -7,8 +7,9 @@
  * Where clients may hold locks that are not recorded (start.c), a new lock could conflict with one
  * that is yet to be reclaimed, so grace is strict.
  *
- * A hold (GRC-04) is not a grace period of ours but that of a neighbour (Ganesha, nfsd, Samba)
- * whose clients reclaim after its restart: new locks and waiters wait, nothing else changes.
+ * A hold (GRC-04) is the grace period not of our clients but of another server's (Ganesha, nfsd,
+ * Samba), which reclaim after that server's restart: new locks and waiters wait, nothing else
+ * changes.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -22,13 +23,14 @@
 
 void hf_grace_begin(struct hf_core *core, struct hf_now now)
 {
-    /* After SM_SIMU_CRASH, locks that are being released come back if their batch fails. Until it
-     * is durable there is something to reclaim; hf_grace_review() then ends grace at once. */
+    /* After SM_SIMU_CRASH, locks that were being released come back if their batch fails. Until
+     * that batch is durable there may be something to reclaim; then hf_grace_review() ends grace at
+     * once. */
     bool undecided = hf_durable_n_undo(core) > 0;
 
     core->recovery->grace = (struct hf_grace){.end_ms = now.mono_ms + core->config.grace_ms};
     if (core->clients->n_unclaimed == 0 && !undecided) {
-        core->recovery->locks_unknown = false; /* there is no client that could reclaim anything */
+        core->recovery->locks_unknown = false; /* no client can reclaim anything */
         return;
     }
     core->recovery->grace.active = true;
@@ -37,10 +39,11 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now)
 }
 
 /*
- * Reclaims that the kernel cannot be asked about are left unanswered (COH-13), and grace must not
- * end before their clients were heard. While the keeper is away grace goes on, and once it is back
- * clients have the whole period again. A file that cannot be opened yet (a lease is being broken)
- * gets one more period, and no more: it may stay closed.
+ * Ends grace, or prolongs it. Reclaims that the kernel cannot be asked about are left unanswered
+ * (COH-13), and grace must not end before the clients that sent them were heard. While the keeper
+ * is away grace goes on, and once the keeper is back, clients have the whole period again. A file
+ * that cannot be opened yet (a lease is being broken) gets one more period and no more, because it
+ * may stay closed.
  */
 void hf_grace_ran_out(struct hf_core *core, struct hf_now now)
 {
@@ -64,8 +67,8 @@ bool hf_grace_is_strict(const struct hf_core *core)
             (core->config.grace_mode == HF_GRACE_STRICT || core->recovery->locks_unknown));
 }
 
-/* Begins to release all unclaimed locks. Returns the last client whose release began, with a
- * reference; NULL: there is nothing to release. */
+/* Begins to release all unclaimed locks. Returns the last client whose release has begun, with a
+ * reference; NULL: there was nothing to release. */
 static struct hf_client *release_unclaimed(struct hf_core *core, struct hf_now now)
 {
     const struct hf_release release = {.unclaimed = true, .retry = true};
@@ -90,8 +93,8 @@ static struct hf_client *release_unclaimed(struct hf_core *core, struct hf_now n
     return last;
 }
 
-/* Clients have had their time to reclaim locks that are not recorded. The next start need not ask
- * for them. */
+/* Notes that clients have had their time to reclaim locks that are not recorded: the next start
+ * need not wait for these. */
 static void forget_unknown_locks(struct hf_core *core)
 {
     if (!core->recovery->locks_unknown)
@@ -122,8 +125,8 @@ struct hf_ticket hf_grace_end(struct hf_core *core, struct hf_now now)
     return wait;
 }
 
-/* Releases locks that came back when a client refused a grant: it had not reclaimed them when grace
- * ended. */
+/* Releases locks that came back when a client refused a grant after grace: the client had not
+ * reclaimed them in time. */
 static void release_put_back(struct hf_core *core, struct hf_now now)
 {
     struct hf_client *last = release_unclaimed(core, now);
@@ -136,8 +139,8 @@ static void release_put_back(struct hf_core *core, struct hf_now now)
 }
 
 /*
- * The reclaim or release that left nothing to reclaim may be undone with its batch, and then grace
- * must still be active. So grace ends only when that batch is durable.
+ * Ends grace when nothing is left to reclaim. The reclaim or release that came last may be undone
+ * with its batch, so grace ends only when that batch is durable.
  */
 void hf_grace_review(struct hf_core *core, struct hf_now now)
 {

@@ -1,8 +1,8 @@
 /*
  * Loads what was durable before a restart. Clients are registered again; locks are held again from
- * the first moment, as unclaimed (GRC-02). If the start can continue, as far as the server's record
- * tells, locks are held as they were, and so are waiters and shares; else their records are
- * deleted. Records come from a disk, so each is checked.
+ * the first moment, as unclaimed (GRC-02). If the server's record says that this start may
+ * continue, locks are held as they were, and so are waiters and shares; otherwise records of
+ * waiters and shares are deleted. Every record is checked, because it comes from a disk.
  */
 #include "core/clients/clients.h"
 #include "core/common/event.h"
@@ -13,10 +13,11 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-/* The last epoch that can be followed by another (hf_record_first_id). */
+/* The last epoch that another one can follow (hf_record_first_id()). */
 enum { EPOCH_MAX = (1 << 24) - 2 };
 
-/* Ids contain the epoch they were made in. The new epoch must be later than that of any record. */
+/* Notes an epoch that a record names, in its id or as such: the new epoch must be later than all of
+ * these. */
 static int note_epoch(struct hf_core *core, uint64_t epoch)
 {
     if (epoch > EPOCH_MAX)
@@ -95,8 +96,8 @@ static int load_client(struct hf_core *core, struct hf_bytes bytes)
 }
 
 /*
- * Two handles that counted as two files when the locks were recorded are one file now (COH-05), and
- * both locks cannot be held. The one that is loaded first stays; the other is lost.
+ * Drops a lock that conflicts since two handles, two files when their locks were recorded, are one
+ * file now (COH-05). Only one of the locks can be held: the one that was loaded first stays.
  */
 static int lose_merged(struct hf_core *core, struct hf_client *client,
                        const struct hf_record_lock *record)
@@ -112,7 +113,7 @@ static int lose_merged(struct hf_core *core, struct hf_client *client,
     return hf_batch_delete(&core->recovery->obsolete, HF_RECORD_LOCK, record->id);
 }
 
-/* True if the start continues, as far as is known now; hf_epoch_start() decides. */
+/* True if the start continues, as far as loading shows; hf_epoch_start() decides. */
 static bool continues(const struct hf_core *core)
 {
     return core->recovery->start.recovers == HF_RECOVERS_NOT;
@@ -158,8 +159,8 @@ static int load_owned(struct hf_core *core, struct hf_client *client, struct hf_
     return rv;
 }
 
-/* True if this run has no use for the record: locks are not durable, or waiters and shares do not
- * outlive a run. */
+/* True if this run has no use for the record: locks are not durable, or the record is of a waiter
+ * or share and the start does not continue. */
 static bool is_obsolete(const struct hf_core *core, const struct hf_record_lock *record)
 {
     return !core->config.durable_locks ||
@@ -182,7 +183,7 @@ int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record)
         return refuse(core, HF_ENOENT, HF_RECORD_LOCK, record->id, HF_RECORD_CLIENT,
                       record->client_id);
     if (record->acquired_at_ms > client->last_seen_ms)
-        client->last_seen_ms = record->acquired_at_ms; /* it was heard from then */
+        client->last_seen_ms = record->acquired_at_ms; /* the client was heard from then */
     file = hf_file_get(core, record->fh);
     if (!file)
         return HF_ENOMEM;

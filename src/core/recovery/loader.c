@@ -1,5 +1,5 @@
-/* Loads many records. A lock is loaded some records after it came, and meanwhile the memory that it
- * will touch is fetched, step by step (table/fetch.c). */
+/* The loader of many records. It loads a lock some records after its record came, and meanwhile
+ * fetches, step by step, the memory that the lock will touch (table/fetch.c). */
 #include "core/core.h"
 #include "core/internal.h"
 #include "core/recovery/private.h"
@@ -7,21 +7,22 @@
 
 enum {
     /*
-     * How many records lie between two steps: enough to wait for memory, few enough to stay cached.
+     * The number of records between two fetching steps: enough for memory to arrive, few enough to
+     * stay cached.
      */
     STEP = 8,
     ROOM = STEP * HF_LOCK_FETCH_STEPS,
 };
 
 struct entry {
-    struct hf_buf bytes; /* the bytes that the views in record point to */
+    struct hf_buf bytes; /* the bytes that `record` points into */
     struct hf_record_lock record;
     struct hf_lock_fetch fetch;
 };
 
 struct hf_loader {
     struct hf_core *core;
-    /* How many locks were added and loaded; those in between are in the ring. */
+    /* How many locks were added and how many loaded; the difference is in the ring. */
     uint64_t added, loaded;
     struct entry ring[ROOM];
 };
@@ -65,8 +66,8 @@ static int keep(struct entry *entry, struct hf_bytes bytes)
     return hf_record_decode_lock(hf_buf_view(&entry->bytes), &entry->record);
 }
 
-/* Makes the first step of the newest lock, and the next steps of those that came STEP, 2 * STEP,
- * ... before it. */
+/* Makes the first fetching step for the newest lock, and the next steps for those that came STEP, 2
+ * * STEP, ... records earlier. */
 static void fetch(struct hf_loader *loader)
 {
     for (unsigned step = 0; step < HF_LOCK_FETCH_STEPS; step++) {

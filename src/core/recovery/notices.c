@@ -16,7 +16,7 @@
 
 enum { PAUSE_MAX_MS = 120000 };
 
-/* Fills in SM_NOTIFY, which goes to the host itself. */
+/* Fills in an SM_NOTIFY to the client's host. */
 static void fill_notify(const struct hf_core *core, const struct hf_client *client,
                         struct hf_outcall_attempt *out)
 {
@@ -25,12 +25,12 @@ static void fill_notify(const struct hf_core *core, const struct hf_client *clie
 
     hf_client_record(client, &record);
     if (vouch && !vouch->at_once)
-        record.n_addrs = 1; /* another host may have the addresses that the client had before */
+        record.n_addrs = 1; /* another host may have the client's former addresses by now */
     out->kind = HF_OUTCALL_NOTIFY;
     if (client->protocol == HF_PROTOCOL_NSM)
-        out->from = (struct hf_addr){
-            /* The address that its local monitor used is mostly loopback, and must not be used. */
-            0};
+        /* The address of ours that a local monitor used is mostly loopback, which no other host
+         * can reach. */
+        out->from = (struct hf_addr){0};
     out->host = client->name;
     memcpy(out->to, record.addrs, sizeof(out->to));
     out->n_to = record.n_addrs;
@@ -42,7 +42,7 @@ static void fill_notify(const struct hf_core *core, const struct hf_client *clie
     out->state = hf_epoch_state(core);
 }
 
-/* Fills in a status callback, which only ever goes to the address the registration came from
+/* Fills in a `status` callback, which only ever goes to the address that registered
  * (CVE-1999-0493). */
 static void fill_status(const struct hf_client *client, int32_t state,
                         struct hf_outcall_attempt *out)
@@ -68,7 +68,7 @@ static void fill_common(struct hf_core *core, const struct hf_client *client,
     out->transport = client->m.transport;
 }
 
-/* Returns when to try again; the pauses grow once call_attempts have failed. */
+/* Returns when to try the call again; pauses grow once call_attempts attempts have failed. */
 static uint64_t next_attempt_ms(const struct hf_core *core, const struct hf_outcall *outcall)
 {
     uint64_t pause_ms = core->config.call_timeout_ms;
@@ -79,7 +79,7 @@ static uint64_t next_attempt_ms(const struct hf_core *core, const struct hf_outc
     return outcall->attempt_ms + (pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS);
 }
 
-/* Schedules the next attempt after a failed one; false: there is none any more. */
+/* Schedules the next attempt after a failed one; false: the call is given up. */
 static bool try_again(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall)
 {
     uint64_t at_ms = next_attempt_ms(core, outcall);
@@ -107,9 +107,9 @@ static void end(struct hf_core *core, struct hf_now now, struct hf_client *clien
 }
 
 /*
- * Ends a registration about this server from another host that has not answered once. Any host can
- * make one in another's name, so it ends with the first round of calls that fails (SEC-02). If
- * memory runs out, it ends with the next.
+ * Ends a registration that another host made about this server and that has not answered since our
+ * start. Any host can make one in another host's name, so it ends when the first round of calls
+ * fails (SEC-02) or, if memory runs out, when a later round fails.
  */
 static void expire(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
@@ -142,9 +142,10 @@ static void notice_start(struct hf_core *core, struct hf_now now, struct hf_outc
 }
 
 /*
- * The next start may go on with our state number. A host that was itself booted in between, and so
- * has forgotten the number, would free locks that the kernel has taken since if it were told a
- * second time. If memory runs out or the commit fails, it is told again.
+ * Records that the client was told of our state number, because the next start may keep that
+ * number. A host that was booted in between has forgotten the number: if it were told again, it
+ * would free locks that its kernel has taken since. If memory runs out or the commit fails, the
+ * client is told again nevertheless.
  */
 static void remember_told(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
@@ -160,7 +161,7 @@ static void remember_told(struct hf_core *core, struct hf_now now, struct hf_cli
         hf_txn_commit(&txn);
 }
 
-/* Sets the status that operators see; only a notice of our restart has one. */
+/* Sets the status of a notice that operators see; only notices of our own restart have one. */
 static void set_status(struct hf_client *client, const struct hf_outcall *outcall,
                        enum hf_notice_status status)
 {
@@ -168,7 +169,7 @@ static void set_status(struct hf_client *client, const struct hf_outcall *outcal
         client->notice_status = status;
 }
 
-/* Ends an attempt at either kind of notice: it was delivered, or it failed. */
+/* Ends an attempt at a notice or a `status` callback: it was delivered, or it failed. */
 static void call_done(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       struct hf_outcall *outcall, enum hf_outcall_outcome outcome)
 {
@@ -240,9 +241,9 @@ void hf_notice_follow(struct hf_core *core, struct hf_client *client)
 }
 
 /*
- * True if the client is to be told. A registration is told of a state number that was taken after
- * it was made, or after it was last told of one (NSM-07). A client of our locks is also told at
- * each start that does not continue.
+ * True if the client must be told of this start. A registration is told of a state number that is
+ * newer than the registration, or than the number it was last told of (NSM-07). A client that holds
+ * locks here is also told at each start that does not continue.
  */
 static bool is_to_be_told(const struct hf_core *core, const struct hf_client *client)
 {

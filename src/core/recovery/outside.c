@@ -1,8 +1,8 @@
 /*
- * Handles locks that a holder outside has taken. While the kernel held nothing for us (the keeper
- * had died, or the host was booting), a program of this host could take a range that an NLM client
- * holds. When the kernel then refuses to hold it for us, the client has lost it: the loss is
- * reported (ADM-06), and the lock is released.
+ * Locks that a holder outside NLM has taken. While the kernel held nothing for us (the keeper had
+ * died, or the host was booting), a program of this host could lock a range that an NLM client
+ * holds. When the kernel then refuses to hold the range for us, the client has lost its lock: the
+ * core reports the loss (ADM-06) and releases the lock.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -19,7 +19,7 @@ static void lose(struct hf_core *core, struct hf_now now, struct hf_lock *lock)
 
     client->refs++;
     if (hf_lock_release(core, now, lock, HF_END_OUTSIDE, &seq) < 0) {
-        hf_claim_missing(core, lock); /* memory ran out: the next refusal releases the lock */
+        hf_claim_missing(core, lock); /* no memory: the kernel's next refusal releases the lock */
         hf_client_unref(core, client);
         return;
     }

@@ -1,12 +1,13 @@
 /*
- * Another host says that it has restarted (NSM-05). The notice counts if it gives a name that we
- * know a client by, and comes from an address of that client. Even that may be forged, so before an
- * NLM client's locks are released its status monitor is asked (verify.c). A registration by SM_MON
- * gets its `status` callback without that question, as from rpc.statd: nothing of ours is released,
- * and on an NFS client the notice is about a server, whose address may have moved to a host with
- * another state number. Real peers send each notice twice, with their
- * long and their short name; the second finds the state number recorded already and changes
- * nothing.
+ * Another host says that it has restarted (NSM-05). The notice counts if it gives a name by which
+ * we know a client, and comes from an address of that client. Even that may be forged, so the
+ * status monitor of an NLM client is asked before its locks are released (verify.c). An SM_MON
+ * registration gets its `status` callback without that question, as from rpc.statd: nothing of ours
+ * is released, and on an NFS client the notice is about a server, whose address may have moved to a
+ * host with another state number.
+ *
+ * Real peers send each notice twice, with their long and their short name. The second notice finds
+ * the state number recorded already, and changes nothing.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -17,8 +18,8 @@
 #include "core/recovery/private.h"
 #include "core/table/table.h"
 
-/* True if the client may be at this address, which it is known by. One whose address changes has
- * left those that it had before, unless it uses several at a time (TRK-02). */
+/* True if the client may be at this address, by which it is known. A client whose address changes
+ * has left its former addresses, unless it uses several at a time (TRK-02). */
 static bool may_be_at(const struct hf_core *core, const struct hf_client *client,
                       const struct hf_addr *addr)
 {
@@ -31,7 +32,7 @@ static bool may_be_at(const struct hf_core *core, const struct hf_client *client
 }
 
 /*
- * True if the host calls itself by our name for it, in the long or short form, or by its address.
+ * True if the notice names the client as we know it, in the long or short form or by its address.
  */
 static bool known_as(const struct hf_core *core, const struct hf_client *client,
                      struct hf_bytes name, const struct hf_addr *from)
@@ -43,12 +44,12 @@ static bool known_as(const struct hf_core *core, const struct hf_client *client,
     if (!may_be_at(core, client, from))
         return false; /* the address may be another host's by now */
     if (hf_name_is_addr(client->name, &addr) && hf_addr_same_host(&addr, from))
-        return true; /* the host is monitored by address, as Linux does: any name will do */
+        return true; /* Linux monitors a host by its address: any name will do */
     return hf_name_is_addr(name, &addr) && hf_addr_same_host(&addr, from);
 }
 
-/* True if the local status monitor names the host as the client was registered, whatever its
- * address. A short form would hit another host with the same short name (SEC-01). */
+/* True if the local status monitor names the client exactly as it is registered, wherever the
+ * client is. A short form could mean another host with the same short name (SEC-01). */
 static bool named(const struct hf_client *client, struct hf_bytes name)
 {
     struct hf_addr addr;
@@ -57,26 +58,26 @@ static bool named(const struct hf_client *client, struct hf_bytes name)
            (hf_name_is_addr(name, &addr) && hf_addr_same_host(&addr, &client->addr));
 }
 
-/* True unless this is an SM_MON client without a registration, which does not count. */
+/* True unless this is an SM_MON client whose registration has ended, which no longer counts. */
 static bool counts(const struct hf_client *client)
 {
     return client->registered || client->protocol == HF_PROTOCOL_NLM;
 }
 
-/* A notice, and how many clients it concerns: those known by that name, those of them that have
- * restarted, and those whose verification decides. */
+/* A notice, and how many clients it concerns: how many have that name, how many of them have
+ * restarted, and for how many a verification must decide. */
 struct notice {
     struct hf_bytes name;
-    const struct hf_addr *from; /* NULL: from the local status monitor */
+    const struct hf_addr *from; /* NULL: the local status monitor sent the notice */
     int32_t state;
     bool proven;
     unsigned known, news, pending;
-    struct hf_client *asked; /* the client whose host this notice made us ask last */
+    struct hf_client *asked; /* the client whose host was asked last because of this notice */
     struct hf_notice_answer answer;
 };
 
-/* True if the host proves that it says this, and the client is found there. Of a client that may be
- * elsewhere it proves nothing (TRK-02). */
+/* True if the sender has proved the notice and the client is at the sender's address. For a client
+ * that may be elsewhere the proof means nothing (TRK-02). */
 static bool is_proven(const struct hf_client *client, const struct notice *notice)
 {
     return notice->proven && hf_addr_same_host(&client->addr, notice->from);
@@ -104,13 +105,13 @@ static void consider(struct hf_core *core, struct hf_now now, struct hf_client *
 
     notice->known++;
     if (client->m.state == notice->state) {
-        /* A repeated notice waits for what it repeats. */
+        /* A repeated notice waits for the batch of the first one. */
         notice->answer.wait.seq = hf_seq_later(notice->answer.wait.seq, client->seq);
         return;
     }
     if (hf_pending_release_is_in_progress(client) &&
         client->recovery->release.state == notice->state) {
-        /* The answer waits for the release. */
+        /* The answer waits for the release that the first notice began. */
         hf_pending_release_wait(core, client, &notice->answer.wait);
         return;
     }
@@ -125,8 +126,8 @@ static void consider(struct hf_core *core, struct hf_now now, struct hf_client *
 }
 
 /*
- * A host that uses several of our addresses is several clients. An answer can wait for one decision
- * only; if more are to be made, the notice is left unanswered, and its repeat finds fewer.
+ * Considers one of the clients of a host that uses several of our addresses. An answer can wait for
+ * one decision only: if more are needed, the notice is left unanswered, and its repeat needs fewer.
  */
 static void consider_one_of_several(struct hf_core *core, struct hf_now now,
                                     struct hf_client *client, struct notice *notice)
@@ -160,7 +161,7 @@ static void restart_by_vouch(struct hf_core *core, struct hf_now now, const stru
         const struct hf_vouch *vouch = &core->config.vouches[i];
         struct hf_client *next;
 
-        /* The short form of the name is that of other hosts, too (SEC-01). */
+        /* A short form of the name may also be that of other hosts (SEC-01). */
         if (!hf_name_equal(vouch->name, notice->name) || !hf_vouch_of(core, vouch->name, from))
             continue;
         for (struct hf_client *client = hf_vouched_next(core, vouch, NULL); client; client = next) {
@@ -182,8 +183,8 @@ static void restart_by_name(struct hf_core *core, struct hf_now now, struct noti
     }
 }
 
-/* State 0 means unknown, and no host has a negative one. An even state means that the host is going
- * down. */
+/* True if the notice makes sense: state 0 means unknown, and no state is negative. An even state
+ * says that the host is going down. */
 static bool is_valid(struct hf_core *core, struct hf_bytes name, int32_t state)
 {
     if (state > 0 && name.len > 0 && name.len <= HF_NAME_MAX)
@@ -192,7 +193,7 @@ static bool is_valid(struct hf_core *core, struct hf_bytes name, int32_t state)
     return false;
 }
 
-/* Counts the notice; a verification counts its result itself, when it ends. */
+/* Counts the notice, unless a verification will decide and count it. */
 static struct hf_notice_answer count(struct hf_core *core, const struct notice *notice)
 {
     if (notice->known == 0)
@@ -221,7 +222,7 @@ struct hf_notice_answer hf_peer_notified(struct hf_core *core, struct hf_now now
 
     if (!is_valid(core, mon_name, state))
         return notice.answer;
-    hf_claims_departed(core, from); /* this includes a client whose first request waits */
+    hf_claims_departed(core, from); /* also drops the first request of a new client, if it waits */
     restart_by_address(core, now, from, &notice);
     restart_by_vouch(core, now, from, &notice);
     if (notice.known == 0)

@@ -10,15 +10,15 @@
  * Where more are needed, the answer waits for a decision, which is made with the last slice.
  *
  * A lock that is to be released is held until then, and is in the way of other owners' requests.
- * But it is *being released* (hf_lock_is_releasing()): its owner may be a process of the client's
- * new life, and what that is granted stays. So such a lock is not merged with a new one, a reclaim
- * or a repeated request is not granted because of it, and it goes as a whole with the first request
- * of its owner that would change a part of it.
+ * But it is *being released* (hf_lock_is_releasing()). Its owner may be a process of the client's
+ * new life by now, and what that process is granted must stay. So a lock being released is not
+ * merged with a new one, is no reason to grant a reclaim or a repeated request, and goes as a whole
+ * with the first request of its owner that would change a part of it.
  *
  * The release of a client found dead must not be lost because memory ran out or a commit failed,
  * and a release in slices is not left half done: it is retried until it is durable. If the server
  * itself crashes between two slices, nothing has been answered, and the client's new state number
- * is not recorded: the locks that are left are unclaimed after the restart and are released when
+ * is not recorded. The remaining locks are then unclaimed after the restart, and are released when
  * the client repeats its notice, turns out to be unreachable, or has not reclaimed them when grace
  * ends.
  */
@@ -45,7 +45,7 @@ static struct hf_pending_release *release_of(struct hf_client *client)
     return &hf_recovery_of(client)->release;
 }
 
-/* Begins again with the first owner, so that all owners of the client are looked at. */
+/* Has the release look at all owners of the client again. */
 static void restart(struct hf_client *client)
 {
     hf_reflist_splice_tail(&client->losing.owners, &client->owners);
@@ -70,7 +70,7 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
     return 1;
 }
 
-/* Returns why the client loses this lock, where several reasons came together. */
+/* Returns why the client loses this lock; a release may have several reasons. */
 static enum hf_end end_of(const struct hf_pending_release *r, const struct hf_lock *lock)
 {
     if (hf_lock_owner(lock)->client->losing.unclaimed && lock->unclaimed)
@@ -78,7 +78,8 @@ static enum hf_end end_of(const struct hf_pending_release *r, const struct hf_lo
     return r->crashed ? HF_END_CRASHED : HF_END_RELEASED;
 }
 
-/* Releases the locks of one owner. A failure on one lock does not stop the rest (CRS-01). */
+/* Releases the owner's locks that are being released. A failure on one lock does not stop the rest
+ * (CRS-01). */
 static void release_owner(struct hf_core *core, struct hf_now now, struct hf_client *client,
                           struct hf_owner *owner)
 {
@@ -101,7 +102,8 @@ static void release_owner(struct hf_core *core, struct hf_now now, struct hf_cli
     }
 }
 
-/* Releases shares, which are in the order of their lives. False: the slice is full. */
+/* Releases shares, which the client's list has in order of their lives. Returns false when the
+ * slice is full. */
 static bool release_shares(struct hf_core *core, struct hf_client *client, uint64_t work_end)
 {
     struct hf_pending_release *r = release_of(client);
@@ -117,7 +119,8 @@ static bool release_shares(struct hf_core *core, struct hf_client *client, uint6
     return true;
 }
 
-/* Releases as much as fits into the slice. True: nothing of this client is left to be looked at. */
+/* Releases as much as fits into the slice. Returns true when nothing of this client is left to look
+ * at. */
 static bool release_some(struct hf_core *core, struct hf_now now, struct hf_client *client,
                          uint64_t work_end)
 {
@@ -135,8 +138,8 @@ static bool release_some(struct hf_core *core, struct hf_now now, struct hf_clie
     return true;
 }
 
-/* Notes the batch of the slice: if it is the gathering one, the next slice waits for the next
- * batch. */
+/* Notes the batch of this slice. If it is the gathering one, the next slice goes into the batch
+ * after it. */
 static void note_slice(struct hf_core *core)
 {
     uint64_t seq = hf_durable_gathering(core)->seq;
@@ -146,7 +149,7 @@ static void note_slice(struct hf_core *core)
 
 /* ---- the end of a release ---- */
 
-/* Records the new state number, so that a repeated notice changes nothing. */
+/* Records the client's new state number, so that a repeat of its notice changes nothing. */
 static int set_state(struct hf_core *core, struct hf_now now, struct hf_client *client,
                      int32_t state, uint64_t *seq)
 {
@@ -165,8 +168,8 @@ static int set_state(struct hf_core *core, struct hf_now now, struct hf_client *
     return 0;
 }
 
-/* Returns the state to record. A FREE_ALL or an operator names none. If lives were to be told
- * apart, the newest is the only one that has something now. */
+/* Returns the state number to record. A FREE_ALL or an operator names none (0). But if the record
+ * tells lives apart, only the newest life has anything now, and its state is recorded. */
 static int32_t state_after(const struct hf_client *client)
 {
     if (client->recovery->release.state != 0)
@@ -189,8 +192,8 @@ static void forget(struct hf_core *core, struct hf_client *client)
     hf_client_unref(core, client);
 }
 
-/* Makes the decision about the release: answers that waited for the release go on, and so do those
- * that waited for the verification of the crash notice which caused it. */
+/* Makes the decision about this release: answers that wait for it go on, and so do those that wait
+ * for the verification of the crash notice that caused it. */
 static void decide(struct hf_core *core, struct hf_client *client)
 {
     struct hf_pending_release *r = release_of(client);
@@ -205,8 +208,8 @@ static void decide(struct hf_core *core, struct hf_client *client)
     r->also = NULL;
 }
 
-/* Ends a release whose last slice was made. False: all owners must be looked at once more, because
- * memory ran out. The caller has a reference to the client. */
+/* Ends a release after its last slice. Returns false if memory ran out, so that all owners must be
+ * looked at again. The caller has a reference to the client. */
 static bool finish(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
     struct hf_pending_release *r = release_of(client);
@@ -239,7 +242,7 @@ static void stall(struct hf_core *core, struct hf_now now)
 
 /* ---- the interface ---- */
 
-/* Begins a release. What the client loses already and what it is to lose now become one release. */
+/* Begins a release. If the client is losing something already, both become one release. */
 void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
                               const struct hf_release *release)
 {
@@ -299,8 +302,8 @@ bool hf_pending_release_is_for(const struct hf_client *client, int32_t state)
     return state != 0 && client->recovery->release.state == state;
 }
 
-/* True if the release may end: a decision that was made is not overwritten before it has been taken
- * out. */
+/* False while a decision that was made earlier has not been taken out: the end of the release would
+ * overwrite it. */
 static bool can_finish(const struct hf_client *client)
 {
     const struct hf_pending_release *r = &client->recovery->release;
@@ -318,7 +321,7 @@ int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct h
     client->refs++;
     hf_pending_release_begin(core, client, release);
     if (!release_some(core, now, client, work_end) || !can_finish(client))
-        r->retry = true; /* a release must not be left half done */
+        r->retry = true; /* a release that has begun must be completed */
     else if (!finish(core, now, client) && r->retry)
         stall(core, now);
     note_slice(core);
@@ -370,7 +373,8 @@ void hf_pending_release_committed(struct hf_core *core)
         forget(core, client);
 }
 
-/* Makes all releases that are not durable go on: what they released is held again. */
+/* After a failed commit, makes all releases that are not durable go on: what they released is held
+ * again. */
 void hf_pending_release_commit_failed(struct hf_core *core)
 {
     struct hf_recovery *recovery = core->recovery;
@@ -391,7 +395,8 @@ void hf_pending_release_retry_all(struct hf_core *core)
     core->recovery->release_stalled = false;
 }
 
-/* Lets unclaimed locks be reclaimed: with a new epoch every lock is unclaimed once more. */
+/* Spares unclaimed locks from all releases, because in a new epoch every lock is unclaimed and may
+ * be reclaimed. */
 void hf_pending_release_keep_unclaimed(struct hf_core *core)
 {
     struct hf_list *const lists[] = {&core->recovery->releasing, &core->recovery->released};

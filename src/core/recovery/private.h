@@ -1,165 +1,178 @@
-/* What the files of core/recovery share with each other only. */
+/* Declarations that only the files of core/recovery share. */
 #ifndef HF_CORE_RECOVERY_PRIVATE_H
 #define HF_CORE_RECOVERY_PRIVATE_H
 
 #include "core/clients/clients.h"
 #include "core/recovery/recovery.h"
 
-/* A decision that answers wait for; it is in recovery->decisions until it is taken out. */
+/* A decision that answers wait for, in recovery->decisions until hf_core_next_decision() takes
+ * it. */
 struct hf_made_decision {
     struct hf_list link;
-    struct hf_client *client; /* Held by a reference while the decision is linked. */
+    /* While the decision is linked, it holds a reference to this client. */
+    struct hf_client *client;
     struct hf_decision decision;
 };
 
 /*
- * What a client still holds and is to lose (pending_release.c). It is kept until the release is
- * durable, and retried until then. client->losing tells which locks and shares it is about. Locks
- * that the client is granted meanwhile, as a host that runs again, stay.
+ * What a client still holds and is to lose (pending_release.c). The release is kept, and retried,
+ * until it is durable. client->losing says which locks and shares go. What the client is granted
+ * meanwhile, as a host that runs again, stays.
  */
 struct hf_pending_release {
-    struct hf_list link; /* In recovery->releasing or ->released, with a reference to the client. */
-    bool in_progress;    /* Not all of it has been released; else it only has to be durable. */
-    bool incomplete;     /* Memory ran out on some: all owners are looked at once more. */
-    bool retry;          /* A failure is retried; else the release was refused, and is over. */
-    bool crashed;        /* The client was found dead. */
-    bool log;            /* The event is logged at the end. */
+    /* Links the release into recovery->releasing or ->released, with a reference to the client. */
+    struct hf_list link;
+    /* Something is still to be released; otherwise the release only has to become durable. */
+    bool in_progress;
+    bool incomplete; /* Memory ran out for some locks: all owners must be looked at again. */
+    /* A failed release is retried; without this flag it was refused, and is over. */
+    bool retry;
+    bool crashed; /* The client was found dead. */
+    bool log;     /* An event is logged when the release ends. */
     enum hf_event_kind event;
-    int32_t state;        /* The client's new state number; 0: as before. */
-    int64_t n;            /* Locks and shares that were released so far. */
-    uint64_t seq;         /* The last batch that releases any of it. */
-    uint64_t decision_id; /* Answers wait for this decision; 0: none does. */
+    int32_t state; /* The client's new state number; 0: it does not change. */
+    /* How much was released so far: locks, shares, and waiters (hf_release.n). */
+    int64_t n;
+    uint64_t seq;         /* The last batch with a part of the release. */
+    uint64_t decision_id; /* The decision that answers wait for; 0: no answer waits. */
     struct hf_made_decision made;
-    struct hf_made_decision *also; /* This decision is made with it; NULL: none is. */
+    struct hf_made_decision *also; /* A second decision to make at the same time; NULL: none. */
 };
 
-/* A crash notice whose truth the client's status monitor is asked for (verify.c). */
+/* A crash notice, while the client's status monitor is asked whether it is true (verify.c). */
 struct hf_verification {
-    struct hf_outcall outcall; /* SM_STAT; while it is in flight it holds a reference. */
-    int32_t claimed;           /* The state in the notice. */
-    bool free_all;             /* The notice is a FREE_ALL, which records no state. */
-    /* Another client on the same host, which is being asked about that client: the answer decides
-     * this notice, too. NULL: the host is asked about this client. A client that is set holds a
-     * reference. */
+    /* The SM_STAT call, which holds a reference to the client while it is in flight. */
+    struct hf_outcall outcall;
+    int32_t claimed; /* The client's state number according to the notice. */
+    bool free_all;   /* The notice is a FREE_ALL, which records no state. */
+    /* Another client on this host that is being asked already: the answer about that client decides
+     * this notice, too. NULL: this client is asked itself. The pointer holds a reference. */
     struct hf_client *joined;
-    /* The address that the notice came from, if it is to be asked before the address of the client;
-     * family NONE: it is not to be asked, or was asked already. */
+    /* The notice's source address, if it must be asked before the client's own address; family
+     * NONE: it need not be asked, or was asked already. */
     struct hf_addr from;
-    bool elsewhere;    /* That address has confirmed the notice, which may be about another host. */
-    uint32_t life;     /* The life that began when the notice came, or before. */
-    bool began;        /* That life began with the notice: its state was not known before. */
-    uint64_t asked_ms; /* When the monitor was asked last; 0: not yet. */
-    int32_t named;     /* The monitor's last answer. */
-    uint64_t named_ms; /* When that answer came; 0: none yet. */
+    /* The notice's source address has confirmed it, but the notice may be about another host. */
+    bool elsewhere;
+    uint32_t life;     /* The client's life that began with the notice, or earlier. */
+    bool began;        /* The notice began that life: its state was unknown before. */
+    uint64_t asked_ms; /* When the monitor was last asked; 0: never yet. */
+    int32_t named;     /* The state that the monitor last answered. */
+    uint64_t named_ms; /* When the monitor last answered; 0: never yet. */
     struct hf_made_decision made;
 };
 
-/* The question to a client's old address, because a request came from another one (arrival.c). */
+/* The question to a client's old address after a request from another one (arrival.c). */
 struct hf_arrival {
-    struct hf_outcall outcall; /* SM_STAT; while it is in flight it holds a reference. */
-    struct hf_addr to;         /* The address that the client seems to have now. */
-    uint64_t heard;            /* How many requests the client had sent when it was asked about. */
-    uint64_t decided_ms;       /* When the old address answered last; 0: not yet. */
+    /* The SM_STAT call, which holds a reference to the client while it is in flight. */
+    struct hf_outcall outcall;
+    struct hf_addr to;   /* The address where the client seems to be now. */
+    uint64_t heard;      /* How many requests the client had sent when the question began. */
+    uint64_t decided_ms; /* When the old address last answered; 0: never yet. */
 };
 
 /*
- * What recovery keeps of a client. Its memory comes with the client (hf_clients_init()), so that no
- * release fails for want of it.
+ * What module recovery keeps of a client. The memory comes with the client (hf_clients_init()), so
+ * that no release fails for lack of memory.
  */
 struct hf_client_recovery {
-    struct hf_client *client; /* NULL until the first use. */
+    struct hf_client *client; /* NULL until hf_recovery_of() is first called. */
     struct hf_pending_release release;
     struct hf_verification verification;
     struct hf_arrival arrival;
 };
 
-/* Deals with the answer if the outcall was a question to the old address of a client (arrival.c);
- * returns false if it was not. */
+/* Handles the answer if the outcall asked a client's old address (arrival.c); returns false if it
+ * did not. */
 bool hf_arrival_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                          int32_t state);
 
-/* Sends our restart notice to the address that the client has now, if the client has not answered
- * the notice at its old address. */
+/* Sends our restart notice to the client's present address, if it went unanswered at the old
+ * one. */
 void hf_notice_follow(struct hf_core *core, struct hf_client *client);
 
-/* The first use of it sets it up. */
+/* Returns recovery's part of the client, which the first use initialises. */
 struct hf_client_recovery *hf_recovery_of(struct hf_client *client);
 
-/* Loads a lock record that was decoded. Returns the codes of hf_core_load(). */
+/* Loads a decoded record of a lock. Returns what hf_core_load() returns. */
 int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record);
 
-/* Decides what this start means, when everything is loaded. */
+/* Decides what this start means for clients, once all records are loaded. */
 struct hf_start hf_start_decide(const struct hf_core *core);
 
 void hf_grace_begin(struct hf_core *core, struct hf_now now);
 
-/* Tells an SM_MON client, when batch seq is durable, that the host it monitors has restarted. */
+/* Has an SM_MON client told, once batch seq is durable, that the host which it monitors has
+ * restarted. */
 void hf_status_call_begin(struct hf_core *core, struct hf_client *client, uint64_t seq);
 
 /*
- * Handles the restart of a client, which has this state now: what it got before this life is
- * released, and its record says so. HF_ENOMEM: an SM_MON client's notice must be repeated, because
- * it leads to a callback as well as to the record. (The release of an NLM client is retried.)
+ * Handles a client's restart: everything of lives before `life` is released, and the record gets
+ * the new state. HF_ENOMEM: the notice to an SM_MON client must be repeated, because it leads to a
+ * callback as well as to a record. (The release of an NLM client is retried.)
  */
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       int32_t state, uint32_t life, struct hf_ticket *wait);
 
-/* Gives up a client that cannot be told of our restart: what it has not reclaimed is released
- * (NOT-03). */
+/* Gives up a client that cannot be told of our restart: the locks that it has not reclaimed are
+ * released (NOT-03). */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
 /* Counts and reports that the locks which the client has not reclaimed are about to be released. */
 void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum hf_loss reason);
 
 /*
- * What a client is to lose; where several fields are set, it loses all that any of them describes.
+ * What a client is to lose. If several fields are set, it loses whatever any of them describes.
  */
 struct hf_release {
-    uint32_t before_life; /* locks and shares of earlier lives go; 0: none goes for that reason */
-    bool unclaimed;       /* the client loses locks that it has not reclaimed */
-    int32_t state;        /* the client's new state number, to be recorded; 0: as before */
-    /* A release that fails is retried until it is durable. Without this flag, the caller gets an
-     * error if the release fails at once. */
+    /* Locks and shares of lives before this one are released; 0: none for this reason. */
+    uint32_t before_life;
+    bool unclaimed; /* locks that the client has not reclaimed are released */
+    int32_t state;  /* the client's new state number, to be recorded; 0: unchanged */
+    /* Retry the release until it is durable. Without this flag, the caller gets an error if the
+     * release fails at once. */
     bool retry;
-    bool crashed; /* the client is counted as found dead */
-    bool log;     /* an event is logged when all is released */
+    bool crashed; /* count the client as found dead */
+    bool log;     /* log an event when everything is released */
     enum hf_event_kind event;
-    int64_t n; /* what the event counts in addition */
+    int64_t n; /* how many waiters were removed already, which the event counts as well */
 };
 
 /*
- * Begins the release, or extends the one that is in progress, and makes its first slice. Returns
- * how many locks and shares were released now; HF_ENOMEM: the caller is refused.
+ * Begins a release, or extends the one in progress, and makes its first slice. Returns how many
+ * locks and shares were released now; HF_ENOMEM: the caller's request is refused.
  */
 int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                const struct hf_release *release, struct hf_ticket *wait);
 
-/* These are hf_pending_release_add() in two steps, for many clients: the first begins the release
- * without a slice, the second tells what an answer waits for. */
+/* hf_pending_release_add() in two steps, for many clients: hf_pending_release_begin() begins a
+ * release without a slice, hf_pending_release_wait() tells what an answer must wait for. */
 void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
                               const struct hf_release *release);
 void hf_pending_release_wait(struct hf_core *core, struct hf_client *client,
                              struct hf_ticket *wait);
 
-/* Makes this decision, too, when the release is made: answers wait for it as well. Takes over a
- * reference. */
+/* Has a second decision made when the release ends, because answers wait for that one, too. Takes
+ * over the caller's reference. */
 void hf_pending_release_decides(struct hf_client *client, struct hf_made_decision *also,
                                 uint64_t id);
 
 /* Makes one slice of the releases that are in progress, oldest first. */
 void hf_pending_release_go_on(struct hf_core *core, struct hf_now now);
 
-/* The first ends the releases that are durable now; the second makes the others start again after a
- * failed commit; the third lets them go on. */
+/* hf_pending_release_committed() ends releases that have become durable; after a failed commit
+ * hf_pending_release_commit_failed() restarts the others, and hf_pending_release_retry_all() lets
+ * them go on. */
 void hf_pending_release_committed(struct hf_core *core);
 void hf_pending_release_commit_failed(struct hf_core *core);
 void hf_pending_release_retry_all(struct hf_core *core);
 
-/* Keeps unclaimed locks, because a new epoch begins and they may be reclaimed. */
+/* Spares unclaimed locks from all releases, because a new epoch begins and they may be
+ * reclaimed. */
 void hf_pending_release_keep_unclaimed(struct hf_core *core);
 
 /*
- * Lets answers that wait for the decision go on when batch seq is durable. Takes over a reference.
+ * Makes a decision: answers that wait for it may leave when batch seq is durable. Takes over the
+ * caller's reference to the client.
  */
 void hf_decision_made(struct hf_core *core, struct hf_made_decision *made, struct hf_client *client,
                       uint64_t id, uint64_t seq);

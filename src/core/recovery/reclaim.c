@@ -1,14 +1,15 @@
 /*
  * Reclaims (GRC-01, GRC-02): after our restart a client requests the locks it held once more, with
  * the reclaim flag. With durable locks, each reclaim is checked against the recorded lock, which is
- * held as unclaimed from the start: the same owner must hold all of the range, in the same mode or
- * a stronger one. A reclaim may cover a part of a lock, all of it, or several. Without durable
- * locks, the client must have been registered before the restart, and no other owner may hold a
- * conflicting lock. The same is true of a lock that is not recorded after a crash of the host which
- * may have cost us the newest records (DUR-02); recorded locks are held, so they count.
+ * held as unclaimed from the start: its owner must hold all of the range, in the same mode or a
+ * stronger one. A reclaim may cover a part of a lock, all of it, or several. Without durable locks,
+ * the client must have been registered before the restart, and no other owner may hold a
+ * conflicting lock. After a crash of the host that may have cost us the newest records (DUR-02),
+ * this is also how a lock without a record is reclaimed; recorded locks are held, so they may
+ * conflict.
  *
  * Outside grace, a reclaim is granted only if the owner still holds the lock, in that mode or a
- * stronger one: a repeat must get the answer that the reclaim had before grace ended.
+ * stronger one: a repeated reclaim must get the answer that it had before grace ended.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -26,8 +27,8 @@ static bool may_have(const struct hf_core *core, const struct hf_file *file,
     return want->owner->client->may_reclaim && !hf_table_conflict(core, file, want);
 }
 
-/* True if each lock in the range is reclaimed whole, in its mode and by its life: no record
- * changes. */
+/* True if the reclaim covers each lock in the range completely, in its mode and life, so that no
+ * record changes. */
 static bool as_recorded(const struct hf_core *core, const struct hf_file *file,
                         const struct hf_want *want)
 {
@@ -53,7 +54,8 @@ static int claim(struct hf_txn *txn, const struct hf_file *file, const struct hf
     return 0;
 }
 
-/* True if what the owner has of the range is recorded, or a lock of this client would not be. */
+/* True unless the owner has a lock in the range without a record, and the request wants it
+ * recorded. */
 static bool is_recorded(const struct hf_core *core, const struct hf_file *file,
                         const struct hf_want *want)
 {
@@ -66,7 +68,8 @@ static bool is_recorded(const struct hf_core *core, const struct hf_file *file,
     return true;
 }
 
-/* True if all of the range was granted after the restart: the reclaim changes nothing. */
+/* True if all of the range was granted or reclaimed after the restart, so that this reclaim changes
+ * nothing. */
 static bool is_newer(const struct hf_core *core, const struct hf_file *file,
                      const struct hf_want *want)
 {
@@ -88,8 +91,8 @@ static int take_part(struct hf_txn *txn, struct hf_file *file, const struct hf_w
     return hf_table_set(txn, file, want);
 }
 
-/* Returns the first of the owner's locks in the range that the reclaim would weaken, although it
- * was granted after the restart; NULL: there is none. */
+/* Returns the first exclusive lock of the owner in the range that was granted after the restart and
+ * that a shared reclaim would weaken; NULL: there is none. */
 static struct hf_lock *first_stronger(const struct hf_core *core, const struct hf_file *file,
                                       const struct hf_want *want)
 {
@@ -102,8 +105,8 @@ static struct hf_lock *first_stronger(const struct hf_core *core, const struct h
     return NULL;
 }
 
-/* Takes the range except for what was upgraded after the restart: the client reclaims from a list
- * that it made before that upgrade was granted. */
+/* Reclaims the range, except for locks that were upgraded after the restart: the client made its
+ * list of reclaims before that upgrade was granted. */
 static int take_again(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
 {
     struct hf_want rest = *want;
@@ -136,17 +139,19 @@ static uint32_t count_unclaimed(const struct hf_core *core, const struct hf_file
     return n;
 }
 
-/* The entry's numbers are the epoch in which the locks were reclaimed, and how many they were. */
+/* Takes back the count of a reclaim. The entry has the epoch in which locks were reclaimed, and how
+ * many. */
 static void revert_count(struct hf_core *core, const struct hf_undo *entry)
 {
-    if (entry->numbers[0] == core->epoch) /* otherwise SM_SIMU_CRASH has begun to count anew */
+    /* After SM_SIMU_CRASH a new count has begun, from which nothing is taken back. */
+    if (entry->numbers[0] == core->epoch)
         core->recovery->grace.reclaimed -= entry->numbers[1];
 }
 
 static const struct hf_undo_ops count_undo = {revert_count, NULL};
 
-/* Takes the range and counts it. A repeat finds nothing unclaimed, changes nothing, and is not
- * counted. */
+/* Reclaims the range and counts that. A repeated reclaim finds nothing unclaimed, changes nothing,
+ * and is not counted. */
 static int take_and_count(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
 {
     struct hf_core *core = txn->core;
@@ -159,16 +164,16 @@ static int take_and_count(struct hf_txn *txn, struct hf_file *file, const struct
     if (hf_undo_reserve(core) < 0)
         return HF_ENOMEM;
     if (n == 0)
-        n = 1; /* the lock was not recorded: each reclaim adds one */
+        n = 1; /* a reclaim without a recorded lock counts as one */
     hf_undo_push(core, (struct hf_undo){&count_undo, .numbers = {(uint32_t)core->epoch, n}});
     core->recovery->grace.reclaimed += n;
     return 0;
 }
 
 /*
- * Makes sure that the kernel holds what is reclaimed; for a recorded lock it does already. Returns
- * false with the answer. While the kernel cannot be asked there is none: a Linux client gives up a
- * reclaim that is refused.
+ * Makes sure that the kernel holds what is reclaimed, as it does already for a recorded lock. If it
+ * does not, returns false and the answer. While the kernel cannot be asked the request stays
+ * unanswered, because a Linux client gives up a lock whose reclaim is refused.
  */
 static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_want *want,
                     struct hf_answer *answer)
@@ -192,8 +197,8 @@ static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_
     }
 }
 
-/* Records a lock that the owner holds by NM_LOCK: the client counts on it over a restart from now
- * on. */
+/* Records a lock that the owner holds by NM_LOCK, because after a reclaim its client counts on
+ * keeping it over a restart. */
 static struct hf_answer record(struct hf_core *core, struct hf_now now, struct hf_file *file,
                                const struct hf_want *want)
 {
@@ -229,7 +234,7 @@ static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct 
         return (struct hf_answer){HF_STAT_DENIED, .ticket.seq = file->seq};
     if (core->config.coherent && !claimed(core, file, want, &answer))
         return answer;
-    /* A recorded lock is held and counted already. */
+    /* Limits apply only to locks without a record: a recorded lock is held and counted already. */
     if (want->owner->client->may_reclaim && hf_limit_reclaim(core, file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     hf_txn_begin_giving(&txn, core, now, &file->seq);
@@ -251,8 +256,8 @@ struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_f
         return answer;
     }
     core->counters.reclaims_granted++;
-    /* A callback in flight may now tell of the wrong mode, so it ends; the client repeats its LOCK.
-     */
+    /* Ends a callback in flight that may tell of the wrong mode now; the client repeats its
+     * LOCK. */
     hf_waiter_confirm_range(core, want->owner, file, want->first, want->last, false);
     return answer;
 }

@@ -1,4 +1,4 @@
-/* Recovery as a whole, and what it does after each commit. */
+/* Recovery as a whole: setting up, what follows each commit, and decisions. */
 #include "core/claims/claims.h"
 #include "core/common/timer.h"
 #include "core/durable/durable.h"
@@ -71,7 +71,8 @@ void hf_recovery_commit_failed(struct hf_core *core, struct hf_now now)
     }
     if (recovery->state_seq > core->durable->seq)
         recovery->state_seq = core->durable->epoch_seq;
-    recovery->grace.drained_seq = 0; /* locks that had been reclaimed may be unclaimed again */
+    /* After the failed commit, reclaimed locks may be unclaimed again. */
+    recovery->grace.drained_seq = 0;
     hf_retry_later(core, now);
 }
 

@@ -6,8 +6,8 @@
  *
  *   - Is this a new life of what clients rely on? Then it gets a new state number, and every
  *     registered host is told.
- *   - May it continue (recovery.notify=needed)? Then all that clients rely on is as it was: it
- *     keeps its number, tells no client, and recorded locks are held and not unclaimed.
+ *   - May it continue (recovery.notify=needed)? Then all that clients rely on is as it was: the
+ *     start keeps the state number, tells no client, and recorded locks are held and not unclaimed.
  *   - May clients hold locks that are not recorded? Then each registered client may reclaim, in a
  *     strict grace period, what conflicts with nothing that is known to be held.
  *
@@ -22,30 +22,33 @@
 #include "core/recovery/private.h"
 
 enum fact {
-    MONITOR_WAS = 1 << 0, /* the run before served NSM only, so the locks were the kernel's */
+    MONITOR_WAS = 1 << 0, /* the previous run served NSM only: the kernel had the locks */
     MONITOR_IS = 1 << 1,  /* this run serves NSM only */
-    SAME_BOOT = 1 << 2,   /* the host has not been booted since */
+    SAME_BOOT = 1 << 2,   /* the host was not booted since the previous run */
     DURABLE_IS = 1 << 3,  /* this run records locks */
-    UNRECORDED = 1 << 4,  /* the run before did not record locks */
-    /* The newest records were in the host's memory only, and the host crashed. */
+    UNRECORDED = 1 << 4,  /* the previous run did not record locks */
+    /* The host crashed while the newest records were only in its memory. */
     TAIL_LOST = 1 << 5,
-    GRACE_CUT = 1 << 6, /* locks may be unknown since an earlier start, whose grace was cut off */
-    /* It is unknown whether the run before recorded locks, and none is there. */
+    /* An earlier start found that locks may be unknown, and its grace was cut off. */
+    GRACE_CUT = 1 << 6,
+    /* The previous run may or may not have recorded locks, and no lock is recorded. */
     OLD_FORMAT = 1 << 7,
-    ALWAYS = 1 << 8,      /* this run is told to recover */
-    FIRST = 1 << 9,       /* there was no run before */
-    INCOMPLETE = 1 << 10, /* one of the runs does not record all that clients rely on */
+    ALWAYS = 1 << 8, /* the configuration tells this run to recover */
+    FIRST = 1 << 9,  /* there was no previous run */
+    /* This run or the previous one does not record all that clients rely on. */
+    INCOMPLETE = 1 << 10,
     RECORDS_LOST = 1 << 11,
-    UNFINISHED = 1 << 12, /* clients of the run before had something to do */
-    MERGED = 1 << 13,     /* a lock was lost while loading */
+    /* The previous run ended in grace, in a hold, or with locks of unclear life. */
+    UNFINISHED = 1 << 12,
+    MERGED = 1 << 13, /* a lock was dropped while loading, because two files became one */
 };
 
 static const struct {
     unsigned facts;
     enum hf_start_number number;
 } NUMBERS[] = {
-    /* A monitor's registrations tell of locks in the kernel, which outlive the monitor. They end
-     * with the boot of the host, as with rpc.statd. */
+    /* A monitor's registrations are about locks in the kernel, which outlive the monitor. As with
+     * rpc.statd, they end with the boot of the host. */
     {MONITOR_WAS | MONITOR_IS | SAME_BOOT, HF_START_KEEPS_NUMBER},
     {0, HF_START_NEW_NUMBER},
 };

@@ -2,10 +2,10 @@
  * Verification of crash notices (SEC-04). A notice is one packet whose source address is its only
  * credential, and a forged one would release the locks of a client that is alive. So the status
  * monitor of that client is asked for its state number (SM_STAT), at the address we know:
- *   - it names the state that the notice claims: the client has restarted;
- *   - it names another state: the notice is ignored, counted and logged;
- *   - it cannot be asked (no answer in time, refused, not registered): the notice counts, because a
- *     client that is booting may have no monitor yet.
+ *   - The monitor names the state that the notice claims: the client has restarted;
+ *   - The monitor names another state: the notice is ignored, counted and logged;
+ *   - The monitor does not answer (no answer in time, refused, not registered): the notice counts,
+ *     because a client that is booting may have no monitor yet.
  *
  * A client that may come from several addresses (TRK-02) is asked where the notice came from, and
  * then, unless it is refuted there, at the address that it used last. A host that answers there
@@ -13,7 +13,7 @@
  * another host of that name, or forged with the address and the state of any other host.
  *
  * A client is asked once at a time, and once a second at most, so that forged notices cannot be
- * used to flood it. A notice about a host that is several clients (it uses several names,
+ * used to flood the client. A notice about a host that is several clients (it uses several names,
  * transports or addresses of ours) makes us ask once for all of them, because its one packet may be
  * forged. What the client gets after its notice has arrived belongs to its new life and stays,
  * however long the verification takes (struct hf_lives).
@@ -27,9 +27,9 @@
 #include "core/table/table.h"
 
 enum {
-    TIMEOUT_MS = 2000, /* sm-notify repeats its notice after this time */
-    PAUSE_MS = 1000,   /* the pause between two questions to the same client */
-    /* A state that the monitor has named within this time is not asked for again. */
+    TIMEOUT_MS = 2000, /* sm-notify repeats a notice after this time */
+    PAUSE_MS = 1000,   /* the pause between two questions to one client */
+    /* For this time a state that the monitor has named is not asked for again. */
     RECENT_MS = 5000,
     SM_STAT_PROC = 1,
 };
@@ -65,7 +65,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
         out->timeout_ms = TIMEOUT_MS;
 }
 
-/* Acts on the notice: the client has restarted, as it says. */
+/* Acts on the crash notice: the client has restarted, as the notice says. */
 static void believe(struct hf_core *core, struct hf_now now, struct hf_client *client,
                     struct hf_ticket *wait)
 {
@@ -78,21 +78,22 @@ static void believe(struct hf_core *core, struct hf_now now, struct hf_client *c
     core->counters.notifies_in_accepted++;
 }
 
-/* What the client's monitor has said; silent: nothing. */
+/* What the client's status monitor has answered; `silent`: it gave no answer. */
 struct verdict {
     bool silent;
     int32_t state;
 };
 
-/* True if the monitor's answer confirms the notice. A FREE_ALL of the recorded state is
- * contradicted as well: the client has not restarted since it got its locks. */
+/* True if the monitor's answer, or its silence, confirms the notice. An answer with the recorded
+ * state contradicts a FREE_ALL, too: the client has not restarted since it got its locks. */
 static bool confirms(const struct hf_client *client, const struct verdict *verdict)
 {
     return verdict->silent || (verdict->state == client->recovery->verification.claimed &&
                                verdict->state != client->m.state);
 }
 
-/* Acts on the notice, or takes back what it has begun. */
+/* Acts on the notice if the verdict confirms it; otherwise takes back the life that the notice
+ * began. */
 static void judge(struct hf_core *core, struct hf_now now, struct hf_client *client,
                   const struct verdict *verdict, struct hf_ticket *wait)
 {
@@ -112,7 +113,7 @@ static void judge(struct hf_core *core, struct hf_now now, struct hf_client *cli
         hf_client_forget_life(core, now, client, v->life);
 }
 
-/* Judges the notice for the clients at this address that have joined the question. */
+/* Judges the notice for the clients at this address that have joined the question to `asked`. */
 static void judge_joined_at(struct hf_core *core, struct hf_now now, const struct hf_client *asked,
                             const struct hf_addr *addr, const struct verdict *verdict)
 {
@@ -132,8 +133,9 @@ static void judge_joined_at(struct hf_core *core, struct hf_now now, const struc
     }
 }
 
-/* Judges it for all of them. Those that have joined may have moved since, and so may the client
- * that was asked, which keeps the address that they had in common (TRK-02). */
+/* Judges the notice for all clients that have joined the question. They may have moved since, and
+ * so may the client that was asked, but that one still has the address which they had in common
+ * among its aliases (TRK-02). */
 static void judge_joined(struct hf_core *core, struct hf_now now, const struct hf_client *asked,
                          const struct verdict *verdict)
 {
@@ -141,8 +143,8 @@ static void judge_joined(struct hf_core *core, struct hf_now now, const struct h
         judge_joined_at(core, now, asked, &alias->addr, verdict);
 }
 
-/* Decides about the notice. The reference that the verification holds goes when the decision has
- * been taken out. */
+/* Decides about the notice. The verification's reference to the client goes when the decision is
+ * taken out. */
 static void decide(struct hf_core *core, struct hf_now now, struct hf_client *client,
                    const struct verdict *verdict)
 {
@@ -159,15 +161,16 @@ static void decide(struct hf_core *core, struct hf_now now, struct hf_client *cl
         hf_decision_made(core, &v->made, client, id, wait.seq);
 }
 
-/* Asks the client at its own address next. */
+/* Asks at the client's own address next. */
 static void ask_at_home(struct hf_core *core, struct hf_now now, struct hf_verification *v)
 {
     v->from = (struct hf_addr){0};
     hf_outcall_pause(core, now, &v->outcall, now.mono_ms);
 }
 
-/* Ends a question without an answer. If no question left this host, that says nothing about the
- * client; if it counted, a flood that uses up our files would make forged notices believed. */
+/* Ends a question that was not answered. If no packet of it left this host, that says nothing about
+ * the client: counting it as silence would let a flood that uses up our files make forged notices
+ * believed. */
 static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                  enum hf_outcall_outcome outcome)
 {
@@ -175,8 +178,8 @@ static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *out
 
     (void)outcome;
     if (outcall->tried && v->from.family != HF_ADDR_NONE) {
-        /* The address that the notice came from is silent: it is forged if the client still answers
-         * where it was. */
+        /* The notice's source address is silent: the notice is forged if the client still answers
+         * at its own address. */
         ask_at_home(core, now, v);
     } else if (!outcall->tried) {
         hf_outcall_pause(core, now, outcall, now.mono_ms + PAUSE_MS);
@@ -208,7 +211,7 @@ static void answered(struct hf_core *core, struct hf_now now, struct hf_client *
         ask_at_home(core, now, v);
         return;
     }
-    /* Another host has the address that the client has left. */
+    /* Another host now has the address that the client has left. */
     verdict.silent = v->elsewhere && !has_had(client, state);
     decide(core, now, client, &verdict);
 }
@@ -243,7 +246,7 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
         return HF_VERIFY_PENDING;
     }
     if (release->also == &v->made || hf_list_linked(&v->made.link))
-        return HF_VERIFY_BUSY; /* the last decision about the client is about to be taken out */
+        return HF_VERIFY_BUSY; /* the last decision about this client has not been taken out yet */
     if (v->joined || (same_host && !hf_addr_same_host(&(*asked)->m.local, &client->m.local)))
         return HF_VERIFY_BUSY;
     client->refs++;
@@ -252,7 +255,8 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
     v->life = hf_client_restarts(core, client, state, free_all, &v->began);
     v->joined = same_host ? *asked : NULL;
     if (v->joined)
-        return HF_VERIFY_BUSY; /* when the notice is repeated, this is decided as well */
+        /* When the notice is repeated, it is decided for this client as well. */
+        return HF_VERIFY_BUSY;
     *asked = client;
     v->elsewhere = false;
     v->from = (struct hf_addr){0};

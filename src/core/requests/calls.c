@@ -1,4 +1,4 @@
-/* Outgoing calls are handed out and reported back (outcall.h); GRANTED_RES answers one. */
+/* Hands out outgoing calls and takes their results (outcall.h), among them GRANTED_RES. */
 #include "core/clients/clients.h"
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
@@ -18,7 +18,7 @@ void hf_core_outcall_done(struct hf_core *core, struct hf_now now, uint64_t call
     struct hf_outcall *outcall = hf_outcall_find(core, call_id);
 
     if (!outcall || outcall->state != HF_OUTCALL_RUNNING)
-        return; /* the call has ended meanwhile, or GRANTED_RES answered it */
+        return; /* the call has ended, or GRANTED_RES answered it */
     hf_outcall_attempt_done(core, now, outcall, outcome, error);
     hf_turn_end(core, now);
 }
@@ -39,7 +39,7 @@ void hf_core_granted_res(struct hf_core *core, struct hf_now now, const struct h
     struct hf_waiter *waiter = hf_grant_find(core, call_id);
 
     if (!waiter)
-        return; /* the answer is too late, or has a cookie that we never sent */
+        return; /* the answer came too late, or its cookie is not ours */
     if (!waiter->msg || !hf_addr_same_host(&waiter->owner->client->addr, &peer->addr)) {
         core->counters.granted_res_stranger++;
         return;

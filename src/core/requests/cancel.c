@@ -1,9 +1,9 @@
 /*
- * CANCEL: removes the waiter of that owner, file, range and mode. (A waiter in the stronger mode
- * may stand for a shared request as well. If it is cancelled, that request is made again when its
- * client polls.) Without such a waiter the answer is GRANTED as well, unless the owner holds the
- * lock already: then it is DENIED, from which the client learns that it owns the lock
- * (docs/internals/PROTOCOL-NOTES.md, "Other clients").
+ * CANCEL: removes the waiter of this owner, file, range and mode. (An exclusive waiter may stand
+ * for a shared request as well. If it is cancelled, the client makes the shared request again when
+ * it polls.) Without such a waiter the answer is GRANTED as well, unless the owner holds the lock
+ * already: DENIED then tells the client that it owns the lock (docs/internals/PROTOCOL-NOTES.md,
+ * "Other clients").
  */
 #include "core/internal.h"
 #include "core/requests/requests.h"

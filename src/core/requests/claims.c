@@ -1,4 +1,4 @@
-/* Results of the kernel, and keepers that come and go (core/claim.h). */
+/* The kernel's results, and keepers that connect and disconnect (core/claim.h). */
 #include "core/claims/claims.h"
 
 #include "core/common/timer.h"

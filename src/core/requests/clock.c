@@ -17,7 +17,7 @@ uint64_t hf_core_deadline(const struct hf_core *core)
     if (core->outcalls->room_ms < at_ms)
         at_ms = core->outcalls->room_ms;
     if (core->wait->unfinished && !hf_grace_is_strict(core))
-        return 0; /* at once */
+        return 0; /* waiters are still to be served, so the tick is due at once */
     if (hf_pending_release_is_due(core))
         return 0;
     if (core->recovery->hold_end_ms > 0 && core->recovery->hold_end_ms < at_ms)
@@ -38,7 +38,8 @@ void hf_core_tick(struct hf_core *core, struct hf_now now)
 {
     hf_timers_fire_due(core, now);
     if (core->outcalls->room_ms <= now.mono_ms)
-        core->outcalls->room_ms = UINT64_MAX; /* the end of the turn asks for calls anyway */
+        /* Each turn ends by asking for outgoing calls anyway. */
+        core->outcalls->room_ms = UINT64_MAX;
     if (core->recovery->grace.active && core->recovery->grace.end_ms <= now.mono_ms)
         hf_grace_ran_out(core, now);
     if (core->recovery->hold_end_ms <= now.mono_ms)
@@ -46,6 +47,6 @@ void hf_core_tick(struct hf_core *core, struct hf_now now)
     if (core->timers->retry_ms <= now.mono_ms)
         retry(core);
     hf_pending_release_go_on_if_due(core, now);
-    core->wait->unfinished = false; /* serving waiters goes on in this tick */
+    core->wait->unfinished = false; /* hf_turn_end() goes on serving waiters now */
     hf_turn_end(core, now);
 }

@@ -1,4 +1,4 @@
-/* Batches are taken by the caller, committed, and reported back. */
+/* Batches: the caller takes one, commits it, and reports the result. */
 #include <string.h>
 
 #include "core/common/event.h"
@@ -16,9 +16,9 @@ static enum hf_durability durability_of(const struct hf_core_config *config)
 }
 
 /*
- * Adds the deletion of records that were found at the start and are not used. It goes with the
- * record of that start, again if that batch fails: they must not outlive the run, because the
- * clients that they name may go.
+ * Adds deletions of records that the start found and does not use. They go with the start's own
+ * record, and again if that batch fails. Such records must not outlive the run, because their
+ * clients may go.
  */
 static bool add_obsolete(struct hf_core *core)
 {
@@ -44,7 +44,7 @@ const struct hf_batch *hf_core_take_batch(struct hf_core *core)
 
     memcpy(server.boot_id, core->config.boot_id, sizeof(server.boot_id));
     if (!add_obsolete(core))
-        return NULL; /* out of memory; the caller asks again after its next event */
+        return NULL; /* without memory the caller asks for a batch again after its next event */
     return hf_durable_take(core, &server);
 }
 

@@ -1,7 +1,7 @@
 /*
- * FREE_ALL (NLM-05): the client has restarted or shut down, and releases all it has. It releases
- * only its own locks, by name and address, on whichever of our addresses it got them. Unless it is
- * proven to come from there, it is verified as a crash notice is (SEC-04).
+ * FREE_ALL (NLM-05): the client has restarted or shut down, and releases all it has. Only the
+ * client's own locks go, by its name and address, whichever of our addresses they were taken at.
+ * Unless FREE_ALL is proven to come from there, it is verified as a crash notice is (SEC-04).
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -22,7 +22,8 @@ static void free_client(struct hf_core *core, struct hf_now now, struct hf_clien
         answer->stat = HF_STAT_DENIED_NOLOCKS;
 }
 
-/* True if the client has nothing, so that its monitor need not be asked; a repeat finds it so. */
+/* True if the client has nothing, so that its monitor need not be asked; a repeated FREE_ALL finds
+ * this. */
 static bool has_nothing(const struct hf_client *client)
 {
     return client->n_locks + client->n_shares + client->n_waiters == 0;
@@ -40,13 +41,14 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
         struct hf_client *client = alias->client;
         enum hf_verify_result result = HF_VERIFY_BELIEVED;
         uint64_t decision = answer.ticket.decision;
-        bool believed; /* of a client that has left this address nothing is proven (TRK-02) */
+        bool believed; /* a proof says nothing about a client that has left this address (TRK-02) */
         core->table->work++;
         next = hf_alias_find_next(alias); /* a client without registration may be deleted below */
         if (client->protocol != HF_PROTOCOL_NLM || !hf_name_equal(client->name, peer->name))
             continue;
         believed = proven && hf_addr_same_host(&client->addr, &peer->addr);
-        if (!believed && has_nothing(client)) { /* what the client had must be gone for good */
+        /* The client has nothing left; the release of what it had must be durable. */
+        if (!believed && has_nothing(client)) {
             answer.ticket.seq = hf_seq_later(answer.ticket.seq, client->seq);
             continue;
         }
@@ -57,8 +59,9 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
             free_client(core, now, client, state, &answer);
         else if (result == HF_VERIFY_BUSY)
             answer.stat = HF_STAT_DENIED_NOLOCKS;
-        /* A host that uses several of our addresses is several clients, with several decisions. The
-         * answer can wait for one only, so the host must repeat the request. */
+        /* A host that uses several of our addresses is several clients, which may need several
+         * decisions. The answer can wait for only one of these, so the host must repeat its
+         * request. */
         if (decision != 0 && answer.ticket.decision != decision)
             answer.stat = HF_STAT_DENIED_NOLOCKS;
     }

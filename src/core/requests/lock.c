@@ -1,7 +1,7 @@
 /*
- * LOCK and NM_LOCK (NLM-02, NLM-03, SPEC section 4). A request is, in this order: refused in strict
- * grace; a reclaim; a repetition of one that waits or has just been granted; granted now; or made
- * to wait, unless that would be a deadlock.
+ * LOCK and NM_LOCK (NLM-02, NLM-03, SPEC section 4). The core looks at a request in this order:
+ * strict grace refuses it; it is a reclaim; it repeats one that waits or was just granted; it is
+ * granted now; it must wait, unless that would be a deadlock.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -13,9 +13,9 @@
 #include "core/wait/wait.h"
 
 /*
- * True if the LOCK tells of a new state. 0 means unknown, and is not a change: Linux sends it in
- * reclaims (docs/internals/PROTOCOL-NOTES.md). The state of a release in progress is no change
- * either: it is recorded when the release ends.
+ * True if the LOCK has another state number than the client's record. State 0 means unknown, which
+ * is no change: Linux sends 0 in reclaims (docs/internals/PROTOCOL-NOTES.md). The state of a
+ * release in progress is no change either, because the release records it when it ends.
  */
 static bool carries_other_state(const struct hf_client *client, int32_t state)
 {
@@ -23,7 +23,7 @@ static bool carries_other_state(const struct hf_client *client, int32_t state)
            !hf_pending_release_is_for(client, state);
 }
 
-/* Returns what the client's record says as soon as it is registered. */
+/* Returns what the client's record will say when the client is registered. */
 static struct hf_client_mutable current(const struct hf_client *client)
 {
     struct hf_client_mutable m = client->m;
@@ -53,7 +53,7 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now,
     return (struct hf_answer){HF_STAT_GRANTED, .ticket.seq = hf_txn_commit(&txn)};
 }
 
-/* Notes, for a client that waits and is not registered yet, what its record will say once it is. */
+/* Notes what the record of a client that waits and is not registered yet will say. */
 static int note_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
                        struct hf_client_mutable m)
 {
@@ -68,8 +68,9 @@ static int note_client(struct hf_core *core, struct hf_now now, struct hf_client
     return 0;
 }
 
-/* blocker is NULL if the request only waits for its turn: that closes no cycle. weaker: the
- * owner's waiter for the same range in shared mode, which becomes exclusive; NULL: none. */
+/* Makes the request wait. blocker: a held lock in its way; NULL: it only waits for its turn, which
+ * closes no cycle of locks. weaker: the owner's shared waiter for this range, which becomes
+ * exclusive; NULL: none. */
 static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
                                       const struct hf_peer *peer, const struct hf_lock_args *args,
                                       const struct hf_subject *s, const struct hf_want *want,
@@ -93,7 +94,8 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
             HF_STAT_BLOCKED, .ticket.seq = hf_seq_later(weaker->seq, hf_durable_behind_seq(core))};
     }
     hf_txn_begin_giving(&txn, core, now, NULL);
-    txn.depends |= core->config.continues; /* the answer waits for the record */
+    /* With config.continues, BLOCKED waits for the waiter's record. */
+    txn.depends |= core->config.continues;
     if (hf_waiter_add(&txn, peer, args, s->file, want) < 0) {
         hf_txn_abort(&txn);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
@@ -103,7 +105,7 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
     return (struct hf_answer){HF_STAT_BLOCKED, .ticket.seq = hf_txn_commit(&txn)};
 }
 
-/* Answers a blocking request whose owner waits for the range already, in this mode or a stronger
+/* Answers a blocking request whose owner already waits for the range, in this mode or a stronger
  * one. */
 static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *peer,
                                  const struct hf_lock_args *args, const struct hf_want *want,
@@ -115,9 +117,9 @@ static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *pee
     if (hf_behind_is_busy(&waiter->behind))
         answer.ticket.seq = hf_seq_later(answer.ticket.seq, hf_durable_behind_seq(core));
     /*
-     * A cycle of locks can close after the request was looked at: a failed commit gave a lock back,
-     * or a thread of a process that waits got one. Clients ask again every 30 s, which is often
-     * enough to look for such a cycle, and for one that a search which was cut short has missed.
+     * A cycle of locks can close after its requests were looked at: a failed commit gave a lock
+     * back, or another thread of a waiting process got one. So a repeat, which clients send every
+     * 30 s, is searched again, also for a cycle that a search which was cut short has missed.
      */
     if (hf_deadlock_of_locks(core, waiter->file, want)) {
         core->counters.deadlocks++;
@@ -132,12 +134,14 @@ static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *pee
 static struct hf_answer denied(const struct hf_core *core, const struct hf_file *file,
                                const struct hf_lock *blocker)
 {
-    if (blocker->unclaimed && core->recovery->grace.active) /* grace in conflict mode */
+    /* Grace in conflict mode: the holder may still reclaim. */
+    if (blocker->unclaimed && core->recovery->grace.active)
         return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, .ticket.seq = file->seq};
     return (struct hf_answer){HF_STAT_DENIED, .ticket.seq = file->seq};
 }
 
-/* Ends callbacks of earlier grants in this range, because the process knows of them (decide()). */
+/* Ends callbacks for earlier grants in this range, because the request shows that its process knows
+ * of them (see decide()). */
 static void confirm(struct hf_core *core, const struct hf_subject *s, const struct hf_want *want,
                     bool block)
 {
@@ -145,9 +149,9 @@ static void confirm(struct hf_core *core, const struct hf_subject *s, const stru
 }
 
 /*
- * No held lock of ours is in the way: the kernel must hold the range before it is granted (COH-10).
- * Behind a holder outside a blocking request waits; the waiter asks the kernel for itself when it
- * is served.
+ * Grants a request that no lock of ours conflicts with, once the kernel holds the range (COH-10).
+ * Behind a holder outside NLM a blocking request waits; its waiter asks the kernel again when it is
+ * served.
  */
 static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now now,
                                           const struct hf_peer *peer,
@@ -183,7 +187,8 @@ static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now no
     return answer;
 }
 
-/* True if no held lock conflicts with the request, and it does not have to wait for its turn. */
+/* True if the request need not wait for its turn in the queue; the caller has found no conflicting
+ * lock. */
 static bool may_have_now(struct hf_core *core, const struct hf_lock_args *args,
                          const struct hf_file *file, const struct hf_want *want)
 {
@@ -202,7 +207,7 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     if (before && before->exclusive == want->exclusive) {
         if (hf_table_covers(core, s->file, want, true)) {
             /*
-             * The owner has got the lock meanwhile, by another grant, and need not wait any more.
+             * Another grant has given the owner this lock meanwhile: it need not wait any more.
              */
             hf_waiter_end(core, before, HF_END_GRANTED);
             before = NULL;
@@ -212,13 +217,13 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     }
     blocker = hf_table_conflict(core, s->file, want);
     if (blocker && !args->block)
-        return denied(core, s->file, blocker); /* the wait goes on, as if this had not been asked */
+        return denied(core, s->file, blocker); /* an earlier wait of the owner goes on */
     if (core->config.coherent && !blocker && may_have_now(core, args, s->file, want))
         return claim_and_acquire(core, now, peer, args, s, want, before);
-    /* A process that waits makes no other request. So it knows of an earlier grant in this range,
-     * and the callback for that must end: clients compare the range but not the mode, and their
-     * DENIED would free a lock in use. If this request repeats the one that was granted, its answer
-     * tells the client of the grant. */
+    /* A process that waits makes no other request. So its request shows that it knows of an earlier
+     * grant in this range, and the callback for that grant must end: clients compare the range but
+     * not the mode, and their DENIED would free a lock in use. If this request repeats the granted
+     * one, its answer tells the client of the grant. */
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, args->block);
     if (!blocker && may_have_now(core, args, s->file, want))
         return acquire(core, now, args, s, want);
@@ -227,8 +232,9 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     return begin_to_wait(core, now, peer, args, s, want, blocker, before);
 }
 
-/* Answers DENIED to a client without any lock that asks again and again for what another holds,
- * without making and deleting a client object each time. False: the request must be looked at. */
+/* Answers DENIED to a client without any lock that asks again and again for what another client
+ * holds, so that no client object is made and deleted each time. Returns false if the request must
+ * be looked at. */
 static bool denied_to_stranger(const struct hf_core *core, const struct hf_lock_args *args,
                                const struct hf_range *range, struct hf_answer *answer)
 {
@@ -241,8 +247,8 @@ static bool denied_to_stranger(const struct hf_core *core, const struct hf_lock_
     return blocker != NULL;
 }
 
-/* True if the owner has a lock in the range from a former life of the client (before a reboot): the
- * client's crash notice will release it. */
+/* True if the owner has a lock in the range from a former life of its client, before a reboot: the
+ * client's crash notice will release that lock. */
 static bool is_of_former_life(const struct hf_core *core, const struct hf_file *file,
                               const struct hf_want *want)
 {
@@ -261,9 +267,10 @@ static bool is_of_this_life(const struct hf_client *client, int32_t state)
 }
 
 /*
- * New locks are refused (GRC-01). But a client whose LOCK was granted just before our restart, and
- * whose answer was lost, repeats it without the reclaim flag. If the owner holds exactly that lock,
- * and has held it since the client started, the request counts as its reclaim.
+ * Answers a LOCK in strict grace, which refuses new locks (GRC-01). But a client whose LOCK was
+ * granted just before our restart, and whose answer was lost, repeats it without the reclaim flag.
+ * If the owner holds exactly that lock, and has held it since the client started, the request
+ * counts as a reclaim.
  */
 static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
                                         const struct hf_peer *peer, const struct hf_lock_args *args,
@@ -286,9 +293,9 @@ static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
 }
 
 /*
- * True if the client's newest life began before our restart. The locks that it reclaims are its
- * own, and its record tells of which life each is. After a sign of a new life, a reclaim belongs to
- * that life: its notice, which may be forged, takes nothing that came later.
+ * True if the client's newest life began before our restart: then its record tells the life of each
+ * lock that it reclaims. Otherwise a reclaim belongs to the newest life, so that the notice of that
+ * life, which may be forged, takes nothing that came later.
  */
 static bool began_before(const struct hf_core *core, const struct hf_client *client)
 {
@@ -313,7 +320,8 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
     if (!args->reclaim && hf_grace_is_strict(core))
         return hf_request_answer(core, now, in_strict_grace(core, now, peer, args, &range));
     client = hf_request_client(core, now, peer, &pending);
-    if (pending) { /* a client gives up a lock whose reclaim is refused */
+    /* A reclaim stays unanswered: if it were refused, the client would give up its lock. */
+    if (pending) {
         answer = (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, .silent = args->reclaim};
         return hf_request_answer(core, now, answer);
     }

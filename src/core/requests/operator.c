@@ -1,4 +1,5 @@
-/* Requests of the operator (ADM-01): releases, the end of grace, notices once more, new limits. */
+/* Requests of an operator (ADM-01): releases, the end of grace, a hold, repeated notices, new
+ * limits. */
 #include "core/clients/clients.h"
 #include "core/core.h"
 #include "core/durable/durable.h"
@@ -37,7 +38,7 @@ int64_t hf_core_client_dead(struct hf_core *core, struct hf_now now, uint64_t cl
     return finish(core, now, hf_client_declared_dead(core, now, client, wait), wait);
 }
 
-/* Releases one lock, and lets its client linger if that was its last. */
+/* Releases one lock; if its client has nothing left, the linger time begins. */
 static int64_t release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, uint64_t *seq)
 {
     struct hf_client *client = hf_lock_owner(lock)->client;
@@ -50,7 +51,8 @@ static int64_t release(struct hf_core *core, struct hf_now now, struct hf_lock *
     return n;
 }
 
-/* Finds the lock by looking at all of them: only an operator needs it, and that is fast enough. */
+/* Finds the lock by looking at all of them, which is fast enough because only an operator needs
+ * it. */
 int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t lock_id,
                              struct hf_ticket *wait)
 {
@@ -79,8 +81,8 @@ static int64_t release_tree(struct hf_core *core, struct hf_now now, const struc
     return n;
 }
 
-/* Ends a wait, and lets its client linger if it has nothing else; drop_share() does so for a share.
- */
+/* Ends a wait; if its client has nothing left, the linger time begins. drop_share() does this for a
+ * share. */
 static void end_wait(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter)
 {
     struct hf_client *client = waiter->owner->client;

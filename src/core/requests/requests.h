@@ -1,7 +1,7 @@
 /*
- * Declares what the requests share. Each request of request.h has its file in this folder: it finds
- * the client, owner and file it is about, lets the modules below do the work, and ends its turn.
- * Private to core/requests.
+ * What the requests share; private to core/requests. Each request of request.h has its file in this
+ * folder: it finds its client, owner and file, lets the modules below do the work, and ends its
+ * turn.
  */
 #ifndef HF_CORE_REQUESTS_REQUESTS_H
 #define HF_CORE_REQUESTS_REQUESTS_H
@@ -21,39 +21,39 @@ struct hf_want;
  */
 void hf_turn_end(struct hf_core *core, struct hf_now now);
 
-/* Returns GRANTED if the arguments are valid, else what to answer. */
+/* Returns GRANTED if the arguments are valid, otherwise the answer to give. */
 enum hf_stat hf_request_check(const struct hf_peer *peer, const struct hf_lock_args *args,
                               struct hf_range *range);
 
-/* The client, owner and file of a request; each is held by a reference until hf_subject_put(). */
+/* The client, owner and file of a request; the request holds a reference to each until
+ * hf_subject_put(). */
 struct hf_subject {
     struct hf_client *client;
     struct hf_owner *owner;
     struct hf_file *file;
 };
 
-/* Makes those that are unknown; found is the client, if the caller knows it. HF_ENOMEM: a limit was
- * hit, or memory ran out; nothing is left behind. */
+/* Finds or makes the client, owner and file of a request; found is the client, if the caller knows
+ * it. On HF_ENOMEM a limit was hit or memory ran out, and nothing is left behind. */
 int hf_subject_get(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                    const struct hf_lock_args *args, struct hf_client *found,
                    struct hf_subject *out);
 
 /*
- * Returns the client of a peer; NULL if no client fits. If *pending is set, the peer may be a
- * client whose address has changed: its old address is being asked, and the peer must repeat the
- * request.
+ * Returns the client of a peer; NULL if no client fits. *pending: the peer may be a client whose
+ * address has changed; its old address is being asked, and the peer must repeat the request.
  */
 struct hf_client *hf_request_client(struct hf_core *core, struct hf_now now,
                                     const struct hf_peer *peer, bool *pending);
 
-/* Returns HF_ENOENT if the client, the owner or the file is unknown, HF_EBUSY if the peer must
- * repeat the request (as with *pending above). */
+/* Finds the client, owner and file of a request. Returns HF_ENOENT if one of them is unknown,
+ * HF_EBUSY if the peer must repeat the request because the client may have moved. */
 int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                     const struct hf_lock_args *args, struct hf_subject *out);
 void hf_subject_put(struct hf_core *core, struct hf_now now, const struct hf_subject *subject);
 
-/* Serves a whole request about locks or waiters that exist (UNLOCK, CANCEL). When its client, owner
- * or file is unknown there is nothing to do, and the answer is GRANTED; else action() decides. */
+/* Serves an UNLOCK or CANCEL, which are about locks or waiters that exist. If the client, owner or
+ * file is unknown there is nothing to do, and the answer is GRANTED; otherwise action() decides. */
 typedef struct hf_answer (*hf_request_action)(struct hf_core *core, struct hf_now now,
                                               const struct hf_subject *subject,
                                               const struct hf_want *want);
@@ -62,16 +62,16 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
                                   hf_request_action action);
 
 /*
- * True if another request about the file waits for the kernel, with coherence, and this one must
- * not overtake it (as an UNLOCK must not overtake the LOCK of its owner). The answer then says what
- * to wait for, and the kernel is asked for what the request will need (RAISE, TEST; SET: nothing).
- * Also true if its client has crashed while it waited: then there is no answer.
+ * True if, with coherence, another request about the file waits for the kernel, and this one must
+ * not overtake it (as an UNLOCK must not overtake the LOCK of its owner). The answer then tells
+ * what to wait for, and the kernel is asked for what the request will need (RAISE or TEST; SET asks
+ * for nothing). Also true, with no answer, if the client has crashed while the request waited.
  */
 bool hf_request_waits(struct hf_core *core, const struct hf_peer *peer,
                       const struct hf_lock_args *args, const struct hf_range *range,
                       enum hf_claim_kind kind, struct hf_answer *answer);
 
-/* Ends the turn, and gives the answer the seq that it must wait for. */
+/* Ends the turn, and gives the answer the seq that the answer must wait for. */
 struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now,
                                    struct hf_answer answer);
 

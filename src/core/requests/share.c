@@ -2,8 +2,8 @@
  * SHARE and UNSHARE: DOS open modes. A share has an access that it wants and a mode that it denies
  * to others; two shares conflict if one wants what the other denies. Shares and byte-range locks do
  * not affect each other. Shares are neither durable nor monitored, so a reclaim in grace is only
- * checked against the shares that were reclaimed before it. With config.continues they are
- * recorded, and answers wait for that; but no change of them is undone.
+ * checked against the shares that were reclaimed before it. With config.continues shares are
+ * recorded, and answers wait for their records; but a failed commit undoes no share.
  */
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
@@ -61,8 +61,8 @@ struct hf_answer hf_core_share(struct hf_core *core, struct hf_now now, const st
         answer.stat = HF_STAT_FAILED;
         return hf_request_answer(core, now, answer);
     }
-    /* A share is not undone when a commit fails, so none is given before the server's record is
-     * durable: the answer would become a refusal. */
+    /* A failed commit undoes no share, so none is given before the server's record is durable:
+     * until then every answer could become a refusal. */
     if ((core->recovery->grace.active && !args->reclaim) || hf_durable_is_beginning(core)) {
         answer.stat = HF_STAT_DENIED_GRACE_PERIOD;
         return hf_request_answer(core, now, answer);

@@ -1,7 +1,7 @@
 /*
- * SM_STAT, SM_MON, SM_UNMON, SM_UNMON_ALL (NSM-02..04). A registration is a client record of its
- * own; none of these requests touches a lock. The count of registrations follows the registered
- * flag, so it is exact even after an undo.
+ * SM_STAT, SM_MON, SM_UNMON and SM_UNMON_ALL (NSM-02..04). Each registration has a client record of
+ * its own; none of these requests touches a lock. The count of registrations follows the flag
+ * `registered`, so it is exact even after an undo.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ static bool is_valid(const struct hf_mon_args *args)
            args->my_name.len <= HF_NAME_MAX;
 }
 
-/* Returns a reference to the client of the registration, which is made if it is unknown. */
+/* Returns, with a reference, the client of the registration, which is made if there is none. */
 static struct hf_client *get(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                              const struct hf_mon_args *args)
 {
@@ -107,7 +107,7 @@ struct hf_sm_answer hf_core_sm_mon(struct hf_core *core, struct hf_now now,
         return answer(core, now, false, 0);
     }
     hf_txn_commit(&txn);
-    seq = client->seq; /* a repeated registration waits for the first one */
+    seq = client->seq; /* a repeated SM_MON waits for the batch of the first one */
     hf_client_unref(core, client);
     return answer(core, now, true, seq);
 }
@@ -138,7 +138,7 @@ struct hf_sm_answer hf_core_sm_unmon(struct hf_core *core, struct hf_now now,
     if (client && client->registered)
         ok = unregister(core, now, client, &seq) == 0;
     else if (client)
-        seq = client->seq; /* it is unregistered already, which may not be durable yet */
+        seq = client->seq; /* the client is unregistered already, which may not be durable yet */
     return answer(core, now, ok, seq);
 }
 

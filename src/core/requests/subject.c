@@ -1,5 +1,6 @@
 /*
- * All lock requests begin by finding client, owner and file, and end with the answer and its seq.
+ * What all lock requests share: finding client, owner and file at the beginning, and answer and seq
+ * at the end.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -81,8 +82,9 @@ void hf_subject_put(struct hf_core *core, struct hf_now now, const struct hf_sub
     hf_client_unref(core, subject->client);
 }
 
-/* True if something was woken, which most requests do not do. If serving is unfinished, what this
- * request woke comes after what was woken before it, and ticks serve both. */
+/* True if waiters were woken or a wait may have closed a cycle, which few requests cause. False
+ * while serving is unfinished: what a request woke comes after what was woken before, and ticks
+ * serve both. */
 static bool is_to_serve(const struct hf_core *core)
 {
     return !core->wait->unfinished &&
@@ -104,7 +106,7 @@ struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, stru
     HF_ASSERT(!core->recovery->stopped);
     core->claims->asking = 0;
     hf_turn_end(core, now);
-    /* A refusal must show that we have the lease as well: a client gives up a lock whose reclaim is
+    /* A refusal, too, must show that we have the lease: a client gives up a lock whose reclaim is
      * refused, and no longer asks for one that the node with the lease may have given it. */
     if (core->config.fenced)
         answer.ticket.seq = hf_durable_gathering(core)->seq;
@@ -112,7 +114,7 @@ struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, stru
     return answer;
 }
 
-/* True if the client has lost all it had since the request came, because the client has crashed. */
+/* True if the client has crashed and lost everything since the request arrived. */
 static bool is_of_the_dead(const struct hf_core *core, const struct hf_peer *peer,
                            const struct hf_lock_args *args)
 {
@@ -166,13 +168,13 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
         answer = action(core, now, &s, &want);
         hf_subject_put(core, now, &s);
     } else if (core->config.coherent && answer.stat == HF_STAT_GRANTED) {
-        /* This is a repeat, and the owner went with its last lock: that must be released before the
-         * answer leaves. */
+        /* This may repeat an UNLOCK whose owner went with its last lock; the kernel must have
+         * released that lock before the answer leaves. */
         const struct hf_file *file = hf_file_find(core, args->fh);
         answer.ticket.seq = file ? file->seq : 0;
     }
-    /* The answer waits for records that are written behind: after a crash, a lock or a wait that
-     * its client has given up must not come back, because nothing would show that it is stale. */
+    /* The answer waits for records that are written behind. After a crash of ours, a lock or a wait
+     * that its client has given up must not come back: nothing would show that it is stale. */
     answer.ticket.seq = hf_seq_later(answer.ticket.seq, hf_durable_behind_seq(core));
     return hf_request_answer(core, now, answer);
 }

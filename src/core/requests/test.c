@@ -28,7 +28,8 @@ static struct hf_holder holder_outside(const struct hf_claim_holder *holder)
     };
 }
 
-/* Asks for locks outside, because no lock of ours is in the way (COH-12). */
+/* Asks the kernel for locks of holders outside NLM, because no lock of ours is in the way
+ * (COH-12). */
 static void ask_kernel(struct hf_core *core, const struct hf_lock_args *args,
                        const struct hf_want *want, struct hf_answer *answer)
 {
@@ -72,9 +73,8 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
     if (answer.stat != HF_STAT_GRANTED)
         return hf_request_answer(core, now, answer);
     if (core->recovery->grace.active && !core->config.durable_locks) {
-        answer.stat =
-            /* Locks that clients hold are unknown until they reclaim them. */
-            HF_STAT_DENIED_GRACE_PERIOD;
+        /* The locks that clients hold are unknown until they are reclaimed. */
+        answer.stat = HF_STAT_DENIED_GRACE_PERIOD;
         return hf_request_answer(core, now, answer);
     }
     want.first = range.first;
@@ -94,8 +94,8 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
         answer.stat = HF_STAT_DENIED;
         answer.holder = holder_of(lock);
     } else if (core->recovery->grace.active && core->recovery->locks_unknown) {
-        answer.stat =
-            HF_STAT_DENIED_GRACE_PERIOD; /* some locks that clients hold are not known yet */
+        /* Clients may hold locks that are not known yet. */
+        answer.stat = HF_STAT_DENIED_GRACE_PERIOD;
     } else if (core->config.coherent &&
                !hf_request_waits(core, peer, args, &range, HF_CLAIM_TEST, &answer)) {
         ask_kernel(core, args, &want, &answer);

@@ -1,10 +1,10 @@
 /*
- * UNLOCK (NLM-02): releases whatever the owner holds in the range, and the waiters for it are
- * served. Unlocking a range without locks is GRANTED. UNLOCK works during grace, too.
+ * UNLOCK (NLM-02): releases whatever the owner holds in the range; then waiters for it are served.
+ * Unlocking a range without locks is GRANTED. UNLOCK works during grace, too.
  *
- * A client forgets the lock whatever the answer is. So DENIED_NOLOCKS (no memory; or a peer has cut
- * its locks into too many) is not sent: the client asks again (nlm/answer.c). GRANTED is not sent
- * either before the callbacks that the UNLOCK has overtaken are over (nlm/callback.c).
+ * A client forgets the lock whatever the answer is. So DENIED_NOLOCKS (no memory, or the peer has
+ * cut its locks into too many) is not sent, and the client asks again (nlm/answer.c). Nor is
+ * GRANTED sent before the callbacks that the UNLOCK has overtaken are over (nlm/callback.c).
  */
 #include "core/durable/durable.h"
 #include "core/internal.h"
