@@ -8,12 +8,13 @@
 #include "base/hash.h"
 
 /*
- * Encoded form: one byte kind, one byte format version, then the fields in the order of the
- * structure. Numbers are big-endian and of fixed size; bytes are a 16-bit length and the bytes;
- * an address is family, 32-bit scope, and as many bytes as the family has (ports are not kept).
+ * The encoded form of a record: one byte kind, one byte format version, then the fields in the
+ * order of the structure. Numbers are big-endian and of fixed size; bytes are a 16-bit length and
+ * the bytes; an address is family, 32-bit scope, and as many bytes as the family has (ports are not
+ * kept).
  *
- * A later version may only append fields: then a decoder knows by the version where to stop, and
- * the older records stay readable.
+ * A later version may only append fields. So a decoder knows by the version where to stop, and
+ * older records stay readable.
  */
 enum {
     SERVER_VERSION = 4,
@@ -30,7 +31,7 @@ struct writer {
 struct reader {
     const uint8_t *p;
     size_t left;
-    bool bad; /* is set once, at the first read beyond the end */
+    bool bad; /* set by the first read that fails, and stays set */
 };
 
 static void put_u8(struct writer *w, uint8_t v)
@@ -168,7 +169,7 @@ static struct hf_addr get_addr(struct reader *r)
     return addr;
 }
 
-/* Opens a record: the kind must fit, the version must be one we know. */
+/* Opens a record for reading: its kind must be this one, and its version one that we know. */
 static int open_record(struct hf_bytes bytes, enum hf_record_kind kind, uint8_t newest,
                        struct reader *r)
 {
@@ -183,7 +184,7 @@ static int open_record(struct hf_bytes bytes, enum hf_record_kind kind, uint8_t 
     return version > newest ? HF_EVERSION : 0;
 }
 
-/* Returns the version of a record that has been opened. */
+/* Returns the version of a record that open_record() has accepted. */
 static uint8_t version_of(struct hf_bytes bytes)
 {
     return bytes.data[1];
@@ -200,7 +201,8 @@ static size_t addr_size(const struct hf_addr *addr)
 }
 
 /*
- * Returns the oldest version that can express the record: 2 has a boot id, 3 a role, 4 all fields.
+ * Returns the oldest version that has all fields the record needs: 2 adds a boot id, 3 a role, 4
+ * continuity.
  */
 static uint8_t server_version(const struct hf_record_server *s)
 {
@@ -279,7 +281,7 @@ static void write_server(struct writer *w, const struct hf_record_server *s)
     put_u8(w, (uint8_t)s->role);
     put_u8(w, (uint8_t)s->durability);
     put_u64(w, s->number_epoch);
-    /* Must be the last byte, because holdfast_clear_lease() changes it. */
+    /* Continuity must be the last byte, because holdfast_clear_lease() changes it there. */
     if (server_version(s) > 3)
         put_u8(w, (uint8_t)s->continuity);
 }
@@ -370,7 +372,8 @@ static void write_lock(struct writer *w, const struct hf_record_lock *l)
     write_extra(w, &l->extra);
 }
 
-/* Reserves size bytes, lets body write them, and checks that it wrote just that many. */
+/* Reserves `size` bytes, lets `body` write the record, and checks that it wrote exactly that
+ * many. */
 #define ENCODE(buf, size, body, record)                    \
     do {                                                   \
         size_t size_ = (size);                             \
@@ -401,7 +404,7 @@ int hf_record_encode_lock(const struct hf_record_lock *record, struct hf_buf *bu
     return 0;
 }
 
-/* Reads the boot id. In version 2, its presence says that locks were not flushed. */
+/* Reads the boot id. A version 2 record has one only if locks were not flushed. */
 static void read_boot(struct reader *r, struct hf_record_server *out)
 {
     static const uint8_t none[HF_BOOT_ID_SIZE];
@@ -457,7 +460,7 @@ int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out)
     return close_record(&r);
 }
 
-/* Reads the lives; first ids become smaller, as lives become older. */
+/* Reads a client's lives, newest first, so their first ids must not grow. */
 static void read_lives(struct reader *r, struct hf_record_lives *out)
 {
     uint64_t newer_id = UINT64_MAX;
@@ -534,7 +537,8 @@ int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out)
     return close_record(&r);
 }
 
-/* Reads the parts, which are in order and do not overlap. */
+/* Reads the parts of the range that the owner held before, which are in order and do not
+ * overlap. */
 static void read_had(struct reader *r, struct hf_record_extra *out)
 {
     uint64_t next = 0;
@@ -697,7 +701,8 @@ static void write_op_header(struct writer *w, const struct hf_op *op)
     put_u64(w, op->id);
 }
 
-/* Takes room for header and value at once, so that a failure leaves no half operation. */
+/* Reserves room for the header and the value together, so that a failure leaves no half
+ * operation. */
 static int begin_op(struct hf_batch *batch, const struct hf_op *op)
 {
     if (!hf_buf_reserve(&batch->buf, HF_OP_HEADER_SIZE + op->value.len))
@@ -812,7 +817,7 @@ bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *o
     if (r.left == 0)
         return false;
     read_op(&r, out);
-    HF_ASSERT(!r.bad); /* we wrote the record ourselves */
+    HF_ASSERT(!r.bad); /* cannot happen: we encoded this batch ourselves */
     *cursor = all.len - r.left;
     return true;
 }

@@ -6,12 +6,12 @@
 
 enum { ROOM_FIRST = 64 };
 
-/* Doubles a ring that is full. */
+/* Doubles the ring of events. */
 static bool grow(struct hf_core *core)
 {
     struct hf_events *events = core->events;
     uint32_t room = events->room ? events->room * 2 : ROOM_FIRST;
-    /* Counts the events from the head to the end of the old ring. */
+    /* How many events lie between the head and the end of the old ring. */
     uint32_t tail = events->room - events->head;
     struct hf_event *ring;
 

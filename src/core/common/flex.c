@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 
-/* Returns how many bytes an object of the i-th slab can end in. */
+/* Returns how many bytes from the wire an object of the i-th slab has room for. */
 static size_t bytes_of(size_t i)
 {
     size_t even = i < HF_FLEX_STEPS ? i : HF_FLEX_STEPS;

@@ -20,12 +20,12 @@ struct hf_flex {
     struct hf_slab slabs[HF_FLEX_SLABS];
 };
 
-/* base is the size of an object without the bytes. */
+/* base: the size of an object without its bytes from the wire. */
 void hf_flex_init(struct hf_flex *flex, const struct hf_alloc *alloc, size_t base);
 void hf_flex_free(struct hf_flex *flex);
 
-/* len is the number of bytes at the end of the object, at most HF_FLEX_MAX; it must be the same for
- * give as for take. */
+/* len: how many bytes from the wire the object ends in, at most HF_FLEX_MAX; hf_flex_give() needs
+ * the len that hf_flex_take() had. */
 void *hf_flex_take(struct hf_flex *flex, size_t len);
 void hf_flex_give(struct hf_flex *flex, void *object, size_t len);
 

@@ -1,4 +1,4 @@
-/* Host names as peers use them are data: they are never resolved here, and compared without ASCII
+/* Host names in requests are data: the core never resolves them, and compares them without ASCII
  * case. */
 #include "core/common/names.h"
 
@@ -10,9 +10,9 @@ static uint8_t fold(uint8_t c)
 }
 
 /*
- * Folds eight bytes at once, because each request folds the name of its client. Adding a constant
- * to the lower seven bits of a byte sets its highest bit if the byte is at least 'A'; another
- * constant, if it is beyond 'Z'.
+ * Makes eight bytes lower case at once, because each request folds its client's name. Adding a
+ * constant to the lower seven bits of a byte sets the highest bit if the byte is at least 'A';
+ * adding another constant does so if it is beyond 'Z'.
  */
 static void fold_eight(const uint8_t *in, uint8_t *out)
 {
@@ -22,14 +22,14 @@ static void fold_eight(const uint8_t *in, uint8_t *out)
     memcpy(&x, in, sizeof(x));
     low = x & ones * 0x7f;
     upper = (low + ones * (0x80 - 'A')) & ~(low + ones * (0x7f - 'Z')) & ~x & ones * 0x80;
-    x |= upper >> 2; /* shifts 0x80 to 0x20 */
+    x |= upper >> 2; /* moves bit 0x80 to 0x20, which makes a letter lower case */
     memcpy(out, &x, sizeof(x));
 }
 
 bool hf_name_equal(struct hf_bytes a, struct hf_bytes b)
 {
     if (hf_bytes_equal(a, b))
-        return true; /* the common case: a host spells its name in one way */
+        return true; /* the common case, because a host always spells its name alike */
     if (a.len != b.len)
         return false;
     for (size_t i = 0; i < a.len; i++) {

@@ -1,4 +1,4 @@
-/* Host names as peers use them are data: they are never resolved here, and compared without ASCII
+/* Host names in requests are data: the core never resolves them, and compares them without ASCII
  * case. */
 #ifndef HF_CORE_COMMON_NAMES_H
 #define HF_CORE_COMMON_NAMES_H
@@ -10,17 +10,17 @@
 
 bool hf_name_equal(struct hf_bytes a, struct hf_bytes b);
 
-/* True if the names are equal, or one of them is the other up to its first dot. */
+/* True if the names are equal, or one equals the part of the other before its first dot. */
 bool hf_name_same_host(struct hf_bytes a, struct hf_bytes b);
 
-/* Folds a name for hashing: equal names give equal bytes. out has room for name.len bytes; returns
- * name.len. */
+/* Makes a name lower case for hashing, so that equal names give equal bytes. out has room for
+ * name.len bytes; returns name.len. */
 size_t hf_name_fold(struct hf_bytes name, uint8_t *out);
 
-/* Returns the name up to its first dot; empty if it has none. */
+/* Returns the part of the name before its first dot; empty if there is no dot. */
 struct hf_bytes hf_name_short(struct hf_bytes name);
 
-/* True if the name is an address in text form; *out is that address. */
+/* True if the name is an address in text form, which *out then has. */
 bool hf_name_is_addr(struct hf_bytes name, struct hf_addr *out);
 
 #endif

@@ -3,8 +3,8 @@
 #include "base/list.h"
 #include "core/internal.h"
 
-/* How many timers one tick fires at most. Thousands can be due at one moment; the others wait for
- * the next tick, which is due at once, so that requests are served in between. */
+/* How many timers one tick fires at most. Thousands can be due at once; those left over fire at the
+ * next tick, which is due at once, so that requests are served in between. */
 enum { FIRED_MAX = 500 };
 
 void hf_timers_init(struct hf_core *core)

@@ -1,7 +1,7 @@
 /*
  * Timers, in a tree ordered by the moment they are due; timers for the same moment fire in the
- * order in which they were armed. A timer is part of the object it is about and calls its fire
- * function once. The core has no clock: hf_core_tick() brings the time.
+ * order in which they were armed. A timer is a field of the object that it serves, and calls its
+ * fire function once. The core has no clock: hf_core_tick() brings the time.
  */
 #ifndef HF_CORE_COMMON_TIMER_H
 #define HF_CORE_COMMON_TIMER_H
@@ -13,11 +13,11 @@
 
 struct hf_core;
 
-/* The pause before a change that the store or the heap refused is tried again. */
+/* The pause before the core retries a change that the store or the heap refused. */
 enum { HF_RETRY_PAUSE_MS = 1000 };
 
 struct hf_timer {
-    /* First and last are the moment at which the timer is due, mono_ms. */
+    /* Both ends of this node are the time at which the timer is due, in mono_ms. */
     struct hf_itree_node node;
     bool armed;
     void (*fire)(struct hf_core *core, struct hf_now now, struct hf_timer *timer);
@@ -25,7 +25,7 @@ struct hf_timer {
 
 struct hf_timers {
     struct hf_itree tree;
-    /* When to retry what the store or the heap refused; UINT64_MAX: there is nothing. */
+    /* When to retry what the store or the heap refused; UINT64_MAX: nothing to retry. */
     uint64_t retry_ms;
 };
 
@@ -37,7 +37,7 @@ void hf_timers_fire_due(struct hf_core *core, struct hf_now now);
 /* Returns the earliest moment at which a timer or a retry is due; UINT64_MAX: none is. */
 uint64_t hf_timers_deadline(const struct hf_core *core);
 
-/* Asks for a tick in a second, to retry what the store or the heap refused. */
+/* Asks for a tick in a second, to retry a change that the store or the heap refused. */
 void hf_retry_later(struct hf_core *core, struct hf_now now);
 
 #endif

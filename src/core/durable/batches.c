@@ -1,4 +1,4 @@
-/* The two batches: one gathers changes while the other commits. */
+/* The two batches: one gathers changes while the other one is being committed. */
 #include "core/core.h"
 #include "core/durable/private.h"
 #include "core/internal.h"
@@ -12,7 +12,7 @@ void hf_durable_init(struct hf_core *core)
     hf_list_init(&core->durable->behind_in_flight);
 }
 
-/* Lets go of what only the undo log refers to: no change is undone any more, final or not. */
+/* Frees what only the undo log refers to, because no change will be undone any more. */
 void hf_durable_close(struct hf_core *core)
 {
     struct hf_durable *durable = core->durable;
@@ -58,7 +58,7 @@ uint64_t hf_durable_behind_seq(struct hf_core *core)
 {
     if (!core->config.continues)
         return 0;
-    /* What a failed batch could not write goes into the next one. */
+    /* The next batch writes what a failed batch could not. */
     return hf_list_empty(&core->durable->behind) ? hf_durable_last_change(core)
                                                  : hf_durable_gathering(core)->seq;
 }
@@ -69,7 +69,8 @@ size_t hf_durable_n_undo(const struct hf_core *core)
 }
 
 /*
- * True if the kernel has not released yet what this batch gave back. A repeat waits for that, too.
+ * True if the batch is durable but the kernel has not released yet what it freed. A repeated
+ * request waits for that release, too.
  */
 static bool is_unreleased(const struct hf_core *core, uint64_t seq)
 {
@@ -84,7 +85,7 @@ uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq)
         seq = core->durable->epoch_seq; /* NSM-06: nothing leaves before the epoch is durable */
     if (hf_durable_has(core, seq))
         return is_unreleased(core, seq) ? seq : 0;
-    /* Otherwise the batch that this answer waits for would never be taken. */
+    /* Without this mark nobody would take the batch that this answer waits for. */
     if (seq == hf_durable_gathering(core)->seq)
         core->durable->wanted = true;
     return seq;
@@ -111,7 +112,7 @@ const struct hf_batch *hf_durable_take(struct hf_core *core, const struct hf_rec
         return NULL;
     if ((durable->server_dirty && hf_batch_put_server(batch, server) < 0) ||
         hf_behind_write(core) < 0)
-        return NULL; /* out of memory; the caller asks again after its next event */
+        return NULL; /* without memory the caller asks for a batch again after its next event */
     batch->may_be_lost = core->config.unflushed && batch->locks_only;
     durable->server_in_flight = durable->server_dirty;
     durable->server_dirty = false;
@@ -142,7 +143,7 @@ void hf_durable_done(struct hf_core *core, uint64_t seq)
     hf_behind_done(core);
 }
 
-/* The gathering batch is undone first, because its changes came later. */
+/* Undoes the gathering batch first, because its changes came later. */
 void hf_durable_failed(struct hf_core *core, uint64_t seq)
 {
     struct hf_durable *durable = core->durable;
@@ -156,12 +157,12 @@ void hf_durable_failed(struct hf_core *core, uint64_t seq)
     hf_batch_clear(hf_durable_gathering(core));
     durable->wanted = false;
     if (durable->server_in_flight || durable->server_dirty) {
-        /* The record goes with the next batch, at the latest with the retry. */
+        /* The server's record goes into the next batch, at the latest with the retry. */
         durable->server_dirty = true;
         durable->epoch_seq = hf_durable_gathering(core)->seq;
     }
     durable->server_in_flight = false;
-    durable->failed_seq = seq; /* is set last, because reverting asks what is durable */
+    durable->failed_seq = seq; /* failed_seq changes last, because reverting asks what is durable */
 }
 
 void hf_durable_retry(struct hf_core *core)

@@ -1,4 +1,4 @@
-/* Writes records behind: keeps what became of each object, and puts it into batches. */
+/* Records written behind: keeps what became of each object, and puts that into batches. */
 #include "core/durable/private.h"
 #include "core/internal.h"
 
@@ -25,7 +25,7 @@ void hf_behind_ended(struct hf_core *core, struct hf_behind *behind)
     if (behind->stored || behind->in_flight)
         hf_behind_changed(core, behind);
     else
-        hf_list_remove(&behind->link); /* the store has never heard of the object */
+        hf_list_remove(&behind->link); /* the store has no record of the object */
 }
 
 void hf_behind_came_back(struct hf_core *core, struct hf_behind *behind)
@@ -46,7 +46,7 @@ static int write_one(struct hf_txn *txn, struct hf_behind *behind)
     return behind->ops->put(txn, behind);
 }
 
-/* Writes all objects or none: a batch has the state of one moment. */
+/* Writes all changed objects or none, so that a batch shows the state of one moment. */
 int hf_behind_write(struct hf_core *core)
 {
     struct hf_durable *durable = core->durable;
@@ -70,7 +70,7 @@ int hf_behind_write(struct hf_core *core)
     return 0;
 }
 
-/* Ends a batch that is durable. An object that changed while its batch was in flight goes into the
+/* Ends a batch that is durable. An object that changed while the batch was in flight goes into the
  * next one. */
 void hf_behind_done(struct hf_core *core)
 {
@@ -88,8 +88,8 @@ void hf_behind_done(struct hf_core *core)
     }
 }
 
-/* Ends a batch that failed. The objects in memory are not undone: the next batch writes the state
- * that they have then. */
+/* Ends a batch that failed. Objects in memory are not undone: the next batch writes the state that
+ * they have by then. */
 void hf_behind_failed(struct hf_core *core)
 {
     struct hf_durable *durable = core->durable;

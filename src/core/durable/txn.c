@@ -52,7 +52,7 @@ uint64_t hf_txn_commit(struct hf_txn *txn)
         HF_ASSERT(!recorded);
         if (txn->depends)
             return batch->seq;
-        /* A repeated request waits for what it repeats. */
+        /* A repeated request waits for the change that its first copy made. */
         return txn->object_seq ? *txn->object_seq : 0;
     }
     if (!recorded && !waits && !txn->depends && !core->config.fenced && !core->config.coherent) {

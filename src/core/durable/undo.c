@@ -1,4 +1,5 @@
-/* The undo log. An entry owns what only it needs: a removed lock, a reference to a client, ... */
+/* The undo log. An entry owns what only the undo needs: a removed lock, a reference to a client,
+ * ... */
 #include "core/durable/private.h"
 #include "core/internal.h"
 
