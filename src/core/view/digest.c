@@ -1,15 +1,15 @@
 /*
- * A digest of all that is durable, to compare before and after a restart: the sum of the hashes of
- * the encoded records, which does not depend on their order. The server's own record is left
- * out, because each start changes it.
+ * A digest of registered clients and durable locks, to compare before and after a restart: the sum
+ * of the hashes of their encoded records, which does not depend on their order. The server's own
+ * record is left out, because each start changes it.
  */
 #include "core/clients/clients.h"
 #include "core/internal.h"
 #include "core/table/table.h"
 
-enum { RECORD_ROOM = 8192 /* more than any record needs */ };
+enum { RECORD_ROOM = 8192 /* more bytes than any record takes */ };
 
-/* Allocates memory for one record on the stack. */
+/* Serves as an allocator whose only memory is one record's room on the stack. */
 static void *stack_resize(void *ctx, void *ptr, size_t size)
 {
     (void)ptr;

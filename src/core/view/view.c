@@ -1,7 +1,7 @@
 /*
  * The read-only view (ADM-01). Objects are in slabs and never change their slot, so a cursor is a
  * slot number, and an object that exists during the whole listing is seen exactly once. A call
- * costs the slots that it visits, of which many may be empty; its caller bounds them.
+ * visits slots of which many may be empty; `end` bounds their number.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -31,13 +31,13 @@ static void show_client(const struct hf_client *client, struct hf_view_client *r
     hf_client_record(client, &row->record);
 }
 
-/* True unless this is an SM_MON client without a registration, which is not shown. */
+/* True unless this is an SM_MON client whose registration has ended, which is not shown. */
 static bool shows_client(const struct hf_client *client)
 {
     return client->registered || client->protocol == HF_PROTOCOL_NLM;
 }
 
-/* Returns where a walk over this slab must stop. */
+/* Returns the slot before which a walk over this slab must stop. */
 static uint64_t stop_at(const struct hf_slab *slab, uint64_t end)
 {
     uint64_t slots = hf_slab_slots(slab);
@@ -147,14 +147,14 @@ size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor, uint64
     return n;
 }
 
-/* Returns a mark: outcalls get ascending ids when they begin. */
+/* Returns the next id: outcalls that begin later have this id or greater ones. */
 uint64_t hf_core_view_grant_mark(const struct hf_core *core)
 {
     return core->next_id;
 }
 
-/* Shows the grants since the mark. A grant puts its outcall at the end of the queue, so these are
- * the last ones. */
+/* Shows the grants since the mark. They are the last in the queue, because each grant puts its
+ * outcall at the queue's end. */
 size_t hf_core_view_granted(const struct hf_core *core, uint64_t *mark, struct hf_view_waiter *rows,
                             size_t max)
 {
@@ -205,7 +205,8 @@ static uint64_t grace_remaining(const struct hf_core *core, struct hf_now now)
     return core->recovery->grace.end_ms - now.mono_ms;
 }
 
-/* 0 for a time in the future: there is none, or the clock was set back. */
+/* Returns an age; 0 if it would be negative, because the clock was set back or the time means
+ * "none". */
 static uint64_t age_of(int64_t since_ms, int64_t now_ms)
 {
     return since_ms < now_ms ? (uint64_t)(now_ms - since_ms) : 0;
