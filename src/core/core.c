@@ -44,7 +44,7 @@ struct hf_core_config hf_core_config_default(void)
     };
 }
 
-/* The parts of all modules in one allocation; only this file sees them together. */
+/* The parts of all modules in one allocation; only this file sees them side by side. */
 struct whole {
     struct hf_core core;
     struct hf_timers timers;
@@ -77,7 +77,7 @@ static struct hf_core *put_together(const struct hf_alloc *alloc)
     return &whole->core;
 }
 
-/* All parts are initialised even if memory runs out on one, so that all can be freed. */
+/* Initialises every part even after one ran out of memory, so that all parts can be freed. */
 static int init_parts(struct hf_core *core)
 {
     int failed = 0;
@@ -101,7 +101,7 @@ struct hf_core *hf_core_new(const struct hf_core_config *config, const struct hf
         return NULL;
     HF_ASSERT(config->durable_locks || config->grace_mode == HF_GRACE_STRICT);
     core->config = *config;
-    core->next_id = 1; /* is used until the epoch begins */
+    core->next_id = 1; /* ids begin here; an epoch begins with greater ones */
     if (init_parts(core) < 0) {
         hf_core_del(core);
         return NULL;
@@ -132,7 +132,7 @@ const struct hf_hash_key *hf_core_hash_key(const struct hf_core *core)
 void hf_core_del(struct hf_core *core)
 {
     core->heard = NULL;
-    core->config.continues = false; /* nothing is written behind any more */
+    core->config.continues = false; /* while the core is deleted, no record is written behind */
     hf_durable_close(core);
     hf_list_foreach_safe (node, &core->clients->all)
         del_client(core, hf_list_entry(node, struct hf_client, all));

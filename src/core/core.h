@@ -8,7 +8,7 @@
  *     hf_core_new()
  *     hf_core_load() for each stored record, clients before locks
  *     hf_core_start()                     the first batch now holds the new epoch (NSM-06)
- *     for ever:
+ *     until the stop:
  *         requests (request.h)            each answer waits for its batch
  *         hf_core_take_batch()            when none is in flight; commit it
  *         hf_core_batch_done()            then send the answers that waited for it
@@ -22,14 +22,14 @@
  * its changes and those gathered since are undone in reverse order, so that memory holds again what
  * is durable:
  *   - Registrations, and locks when durable_locks, are again exactly as in the store.
- *   - A change that is not durable (NM_LOCK, SHARE, and every lock when !durable_locks) is undone
+ *   - A change that is not recorded (NM_LOCK, SHARE, and every lock when !durable_locks) is undone
  *     as well if it depends on one that is undone (a lock that fits only because of an UNLOCK, a
- *     lock of a client whose registration is undone); its answer has waited for that one.
- *     Otherwise it stays.
- *   - A waiter that was granted waits again, at its old place. Waiters that came, or that left by
- *     CANCEL or crash, are not affected.
- *   - Where the server's record was not durable, every answer has waited for it and is refused now.
- *     So whatever was given since is undone, recorded or not, and waiters that came since go.
+ *     lock of a client whose registration is undone); its answer has waited for that batch.
+ *     Otherwise the change stays.
+ *   - A waiter that the batch granted waits again, at its old place. Waiters that have come since,
+ *     or have left by CANCEL or crash, are not affected.
+ *   - While the server's record was not durable, every answer waited for it, and becomes a refusal
+ *     now. So whatever was given since is undone, recorded or not, and waiters that came since go.
  *   - The release of crashed clients' locks, the end of grace and undone grants are retried a
  *     second later (hf_core_deadline() says when).
  *
@@ -53,77 +53,78 @@ struct hf_core *hf_core_new(const struct hf_core_config *config, const struct hf
 void hf_core_del(struct hf_core *core);
 
 /*
- * Loads one stored record. Returns HF_EFORMAT and HF_EVERSION from decoding; HF_ENOENT for a lock
- * whose client was not loaded before; HF_EEXIST for an id or identity that is known already, or a
- * lock that conflicts with one loaded before; HF_ENOMEM. A record that was refused changes nothing.
+ * Loads one stored record. A record that is refused changes nothing, and the call returns
+ * HF_EFORMAT or HF_EVERSION from decoding; HF_ENOENT for a lock whose client is not loaded;
+ * HF_EEXIST for an id or identity that is known already, or a lock that conflicts with a loaded
+ * one; or HF_ENOMEM.
  */
 int hf_core_load(struct hf_core *core, enum hf_record_kind kind, struct hf_bytes bytes);
 
 /*
- * Tells, after HF_ENOENT or HF_EEXIST, which record was refused, and which one it does not fit: the
- * client that is missing, or the client or lock that is there. Ids grow, and a lock is granted only
- * when no other lock is in its way, so the lock with the smaller id is the rest of one that was
- * released.
+ * Tells, after HF_ENOENT or HF_EEXIST, which record was refused, and which other record is the
+ * reason: the missing client, or the client or lock that is already there. Ids grow, and a lock is
+ * granted only when no other lock is in its way, so of two conflicting locks the one with the
+ * smaller id is left over from a release.
  */
 struct hf_load_conflict hf_core_load_conflict(const struct hf_core *core);
 
 /*
- * Loads many records. Locks are loaded some records after they were added, and the memory that each
- * will touch is fetched meanwhile: in big tables that takes half the time. So a failure of add or
- * end may be that of a lock that was added before. Every lock is loaded when end returns 0. The
- * loader must not outlive the core.
+ * Loads many records. A lock is loaded a few records after it was added, and the memory that it
+ * will touch is fetched meanwhile, which halves the time for big tables. So an error of
+ * hf_loader_add() or hf_loader_end() may concern a lock that was added earlier. Every lock is
+ * loaded once hf_loader_end() returns 0. The loader must not outlive the core.
  */
 struct hf_loader;
 
-struct hf_loader *hf_loader_new(struct hf_core *core); /* returns NULL without memory */
+struct hf_loader *hf_loader_new(struct hf_core *core); /* NULL: no memory */
 int hf_loader_add(struct hf_loader *loader, enum hf_record_kind kind, struct hf_bytes bytes);
 int hf_loader_end(struct hf_loader *loader);
-void hf_loader_del(struct hf_loader *loader); /* NULL is allowed */
+void hf_loader_del(struct hf_loader *loader); /* accepts NULL */
 
 /*
- * Begins a new epoch: its record is the first thing in batch 1, and no answer or call leaves before
- * that is durable. What the start means for clients is in SPEC section 14: grace begins if there
- * are locks to reclaim (GRC-03), and registered hosts are notified (NSM-07). HF_ENOMEM: nothing was
+ * Begins a new epoch. Its record comes first in batch 1, and no answer or call leaves before that
+ * batch is durable. SPEC section 14 says what a start means for clients: grace begins if there are
+ * locks to reclaim (GRC-03), and registered hosts are notified (NSM-07). On HF_ENOMEM nothing was
  * started.
  */
 int hf_core_start(struct hf_core *core, struct hf_now now);
 
-/* Records a clean stop in the gathering batch; returns the seq to wait for. Nothing may be asked of
- * the core after it. Locks and registrations stay as they are. */
+/* Records a clean stop in the gathering batch; returns the seq to wait for. Afterwards the core
+ * takes no more requests. Locks and registrations stay as they are. */
 uint64_t hf_core_stop(struct hf_core *core, struct hf_now now);
 
-/* True if the file belongs to an export of another service (HA-09), and which; the clients of that
- * service would not see a lock there. */
+/* True if the file belongs to an export of another service (HA-09), whose clients would not see a
+ * lock here; *export_name is the export. */
 bool hf_core_is_foreign(const struct hf_core *core, struct hf_bytes fh,
                         struct hf_bytes *export_name);
 
-/* Sets new limits, from now on; locks and clients that exceed them already stay. */
 /* Returns the key of the core's hash tables; values hashed with it must not leave the process. */
 const struct hf_hash_key *hf_core_hash_key(const struct hf_core *core);
 
+/* Sets new limits from now on; locks and clients that exceed them already stay. */
 void hf_core_set_limits(struct hf_core *core, const struct hf_limits *limits);
 
 /*
- * Returns the gathering batch, to be committed, or NULL if there is nothing to commit or one is in
- * flight. It belongs to the core and stays unchanged until hf_core_batch_done(). It may hold no
- * operation at all (n_ops 0): then an answer waits for its sequence number only, and the store may
- * report it as done at once. A batch with may_be_lost may be reported as done once it would survive
- * a crash of this process; it must reach stable storage soon after.
+ * Returns the gathering batch, for the caller to commit, or NULL if there is nothing to commit or
+ * another batch is in flight. The batch belongs to the core and stays unchanged until
+ * hf_core_batch_done(). It may hold no operation (n_ops 0) when an answer only waits for its
+ * number; the store may then report it as done at once. A batch with may_be_lost may be reported as
+ * done once it would survive a crash of this process; it must reach stable storage soon after.
  */
 const struct hf_batch *hf_core_take_batch(struct hf_core *core);
 
 /*
- * Tells that the batch taken last is durable (error 0), or is certain not to be. On failure every
- * answer that waits for this seq *or a later one* is void. A commit whose outcome is unknown must
- * be sent again until it is known; writes are idempotent (record.h).
+ * Tells the core that the batch taken last is durable (error 0), or is certain not to be. After a
+ * failure every answer that waits for this seq *or a later one* is void. A commit whose outcome is
+ * unknown must be sent again until it is known; writes are idempotent (record.h).
  */
 void hf_core_batch_done(struct hf_core *core, struct hf_now now, uint64_t seq, int error);
 
-/* Returns the newest durable batch: answers with seq up to this may leave. */
+/* Returns the number of the newest durable batch: answers with a seq up to this may leave. */
 uint64_t hf_core_durable(const struct hf_core *core);
 
-/* Returns when hf_core_tick() is wanted next, in mono_ms; UINT64_MAX: never, as things stand. A
- * moment that has passed means at once. */
+/* Returns when the core next wants hf_core_tick(), in mono_ms; a time in the past means at once,
+ * UINT64_MAX means not before something else happens. */
 uint64_t hf_core_deadline(const struct hf_core *core);
 void hf_core_tick(struct hf_core *core, struct hf_now now);
 

@@ -40,17 +40,18 @@ struct hf_core {
     struct hf_wait *wait;
     struct hf_recovery *recovery;
     const struct hf_alloc *alloc;
-    uint64_t epoch;   /* how often the server has started (NSM-06) */
-    uint64_t next_id; /* the next id, whose upper bits are the epoch: hf_record_first_id() */
+    uint64_t epoch; /* how many starts the server has had (NSM-06) */
+    /* The next id to give out; its upper bits are the epoch (hf_record_first_id()). */
+    uint64_t next_id;
     struct hf_counters counters;
     struct hf_core_config config;
-    hf_ending_heard heard; /* hears of what has ended; may be NULL */
-    hf_ending_told told;   /* is told of what is to be told of that */
+    hf_ending_heard heard; /* a function that hears of every ending; may be NULL */
+    hf_ending_told told;   /* a function that is told of the endings that `heard` asks for */
     void *told_ctx;
 };
 
-/* Ids of clients, locks, waiters, shares and calls all come from one sequence, so that a smaller id
- * also means earlier. */
+/* Ids of clients, locks, waiters, shares and calls all come from this sequence, so a smaller id
+ * always means an earlier object. */
 static inline uint64_t hf_core_new_id(struct hf_core *core)
 {
     return core->next_id++;

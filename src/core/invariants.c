@@ -1,6 +1,6 @@
 /*
- * The invariants of the state. Each is checked from both sides: every list and count must say what
- * a walk over all objects finds. For tests and the simulator.
+ * The invariants of the core's state, for tests and the simulator. Each is checked from both sides:
+ * every list and count must say what a walk over all objects finds.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -15,7 +15,7 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-/* What the walk over clients has counted, to compare with the totals. */
+/* Totals of the walk over all clients, to compare with the counts in the core. */
 struct totals {
     uint64_t locks, shares, waiting, unclaimed, may_reclaim;
     uint32_t nlm, nsm;
@@ -30,9 +30,10 @@ static void check_lock(const struct hf_core *core, const struct hf_lock *lock)
     HF_ASSERT(lock->held && lock->node.tag == hf_lock_owner(lock));
     HF_ASSERT(!lock->durable || core->config.durable_locks);
     HF_ASSERT(!lock->unclaimed || lock->durable);
-    /* a durable lock's client is registered, on the direct and on the waited path */
+    /* the client of a durable lock is registered, whether or not the lock had to wait */
     HF_ASSERT(!lock->durable || hf_lock_owner(lock)->client->registered);
-    HF_ASSERT(!hf_table_conflict(core, hf_lock_file(lock), &want)); /* no two conflicting holders */
+    /* No lock of another owner conflicts with this one. */
+    HF_ASSERT(!hf_table_conflict(core, hf_lock_file(lock), &want));
     HF_ASSERT(hf_table_own(core, hf_lock_file(lock), hf_lock_owner(lock), lock->node.first,
                            lock->node.last, NULL) == lock);
     HF_ASSERT(!hf_table_own(core, hf_lock_file(lock), hf_lock_owner(lock), lock->node.first,
@@ -47,8 +48,9 @@ static void check_waiter(const struct hf_core *core, const struct hf_waiter *w)
     HF_ASSERT(w->granting == (w->outcall.state != HF_OUTCALL_IDLE));
     HF_ASSERT(w->granting != hf_list_linked(&w->in_file));
     if (w->granting || hf_grace_is_strict(core) || hf_list_linked(&w->file->queue->woken))
-        return; /* the claim is looked at later */
-    /* no waiter sleeps when it could be granted, unless the kernel is being asked */
+        /* Nothing to check: the waiter is granted, held back by grace, or about to be served. */
+        return;
+    /* each waiter has a reason to wait, or the kernel is being asked */
     HF_ASSERT((core->config.coherent &&
                !hf_claim_covers(core, w->file, w->first, w->last, w->exclusive) &&
                (w->outside || hf_claim_is_awaited(core, w->file))) ||
@@ -87,7 +89,7 @@ static void check_client(const struct hf_core *core, const struct hf_client *cli
     HF_ASSERT(client->n_locks == locks && client->n_unclaimed == unclaimed);
     HF_ASSERT(client->n_waiters == waiting && client->n_shares == shares);
     HF_ASSERT(client->registered || client->notice.state == HF_OUTCALL_IDLE);
-    /* only clients of waiters are probed */
+    /* only a client with waiters is probed */
     HF_ASSERT(client->probe.state == HF_OUTCALL_IDLE || !hf_list_empty(&client->waiters));
     totals->locks += locks;
     totals->unclaimed += unclaimed;
@@ -131,7 +133,7 @@ static void check_file(struct hf_refmap_node *node, void *ctx)
               file->n_locks);
     hf_list_foreach (w, &file->queue->waiters) {
         const struct hf_waiter *waiter = hf_list_entry(w, struct hf_waiter, in_file);
-        HF_ASSERT(waiter->id > ticket); /* first come, first served */
+        HF_ASSERT(waiter->id > ticket); /* the queue is in the order in which requests arrived */
         ticket = waiter->id;
         waiting++;
     }
@@ -142,7 +144,7 @@ static void check_file(struct hf_refmap_node *node, void *ctx)
     *(uint64_t *)ctx += file->n_locks;
 }
 
-/* Returns the number of locks in a subtree of an owner's tree. */
+/* Counts the locks in a subtree of an owner's tree, and checks their order of priority. */
 static uint64_t check_own(const struct hf_core *core, const struct hf_owner *owner,
                           const struct hf_lock *lock)
 {
@@ -182,7 +184,7 @@ static void check_owner(struct hf_refmap_node *node, void *ctx)
         of->locks += check_own(of->core, owner, hf_at(owner->locks));
 }
 
-/* Compares the counts of a host with what its clients have together. */
+/* Compares the counts of a host with the sum over its clients. */
 static bool check_host(struct hf_map_node *node, void *ctx)
 {
     const struct hf_host *host = hf_container_of(node, struct hf_host, node);
