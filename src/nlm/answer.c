@@ -7,16 +7,17 @@ enum { RES_TIMEOUT_MS = 5000 };
 
 /* ---- encoding in the version of the request ---- */
 
-/* Versions 1 and 3 have the first five statuses only; any other becomes a denial. */
+/* NLM versions 1 and 3 have only the first five statuses; any other becomes a denial. */
 static nlm_stats stat_v3(const struct answer *a)
 {
     if (a->stat <= HF_STAT_DENIED_GRACE_PERIOD)
         return (nlm_stats)a->stat;
-    /* A denied TEST must name a holder, and in this case there is none. */
+    /* A denied TEST must name a holder, and this denial has none to name. */
     return a->kind == HF_NLM_TEST ? LCK_DENIED_NOLOCKS : LCK_DENIED;
 }
 
-/* Clamps, and does not truncate, a holder beyond 32 bits: "from there to the end" stays true. */
+/* Clamps a holder's range beyond 32 bits instead of truncating it, so that "from there to the end
+ * of the file" stays true. */
 static nlm_holder holder_v3(const struct hf_holder *h)
 {
     uint64_t end = h->length == 0 ? UINT64_MAX : h->offset + h->length - 1;
@@ -86,7 +87,7 @@ static hf_codec build(const struct answer *a, union results *out)
 
 /* ---- timing ---- */
 
-/* Counts the time of an answer that waited: all answers that waited for one batch leave when its
+/* Counts the time of an answer that waited for a batch: all answers to one batch leave when its
  * result arrives. */
 static void time_waited(struct hf_nlm *nlm, const struct answer *a)
 {
@@ -126,7 +127,7 @@ void hf_nlm_end_turn(struct hf_nlm *nlm)
 
 /* ---- sending ---- */
 
-/* The outcome of a _RES call is ignored: a client that did not get it repeats its request. */
+/* The outcome of a _RES call is ignored: a client that did not get the call repeats its request. */
 static void on_res_done(void *ctx, const struct hf_rpc_response *response)
 {
     (void)ctx;
@@ -160,9 +161,9 @@ static void send_res(struct hf_nlm *nlm, const struct answer *a)
 /*
  * True for refusals that are not sent. A client whose UNLOCK, CANCEL or UNSHARE is refused forgets
  * the lock, the wait or the share nevertheless, and the server would keep it for ever; without an
- * answer it asks again until there is memory, or the store is back. FREE_ALL and SM_NOTIFY have
- * void results, which cannot express a refusal. SHARE waits for a batch with standbys, and where it
- * is recorded, but is not undone with it: a repeat is answered.
+ * answer the client asks again until there is memory, or the store is back. FREE_ALL and SM_NOTIFY
+ * have void results, which cannot express a refusal. A SHARE whose answer waited for a batch is not
+ * undone when the batch fails, so it is not refused either: its repeat is answered.
  */
 static bool is_left_unanswered(const struct answer *a)
 {
@@ -180,7 +181,7 @@ static bool is_left_unanswered(const struct answer *a)
     }
 }
 
-/* call is NULL for a message, whose RPC call has been answered. */
+/* call is NULL for a message form, whose RPC call was answered when it arrived. */
 static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answer *a)
 {
     union results results;
@@ -200,8 +201,8 @@ static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct a
     }
 }
 
-/* Leaves the holder's owner handle out where it makes the answer to TEST longer than it may be
- * (SEC-03): the client needs it for nothing. */
+/* Leaves the holder's owner handle out of an answer to TEST that would be longer than SEC-03
+ * allows; clients have no use for that handle. */
 static void fit_holder(const struct hf_rpc_call *call, struct answer *a)
 {
     /* Room for the cookie's length, the status and the holder's other fields. */
@@ -213,18 +214,19 @@ static void fit_holder(const struct hf_rpc_call *call, struct answer *a)
 
 /* ---- waiting ---- */
 
-/* An answer that may have to wait for its batch. Its waiter's link keeps it in nlm->pending. */
+/* An answer that may have to wait for its batch. The link of `waiter` keeps it in nlm->pending. */
 struct pending_answer {
     struct hf_commit_waiter waiter;
     struct hf_nlm *nlm;
-    struct hf_rpc_call *call; /* NULL: this is a message, whose RPC call has been answered */
+    struct hf_rpc_call *call; /* NULL: a message form, whose RPC call has been answered */
     struct answer answer;
-    struct callbacks awaited; /* when the batch is durable, the answer waits for these */
+    /* GRANTED callbacks that the answer waits for once its batch is durable. */
+    struct callbacks awaited;
     /* A copy of the cookie, then of the holder's owner handle, while the answer waits. */
     struct hf_buf copy;
 };
 
-/* Sends no answer, without memory or place; the client repeats its request. */
+/* Gives up a pending answer for want of memory or room; the client repeats its request. */
 static void pending_drop(struct pending_answer *pending)
 {
     if (pending->call)
@@ -250,7 +252,7 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
         time_prompt(nlm, &pending->answer);
     else
         time_waited(nlm, &pending->answer);
-    /* SPEC section 5: the store refused, so nothing is promised. */
+    /* SPEC section 5: the store refused the batch, so nothing is promised. */
     if (!durable) {
         pending->answer.stat = HF_STAT_DENIED_NOLOCKS;
         pending->answer.store_failed = true;
@@ -263,15 +265,15 @@ static struct pending_answer *pending_take(struct hf_nlm *nlm)
 {
     struct pending_answer *pending = hf_pool_take(&nlm->pending);
 
-    if (pending && !pending->nlm) { /* a new object is all zero */
+    if (pending && !pending->nlm) { /* a new object of the pool is all zero */
         pending->nlm = nlm;
         hf_buf_init(&pending->copy, nlm->service->alloc);
     }
     return pending;
 }
 
-/* Copies the arguments and the core's bytes, which the answer points to, because they do not
- * outlive this request. */
+/* Copies the arguments and the core's bytes that the answer points to, because neither outlives
+ * this request. */
 static bool pending_copy(struct pending_answer *pending)
 {
     struct answer *a = &pending->answer;
@@ -285,7 +287,7 @@ static bool pending_copy(struct pending_answer *pending)
     return true;
 }
 
-/* Copies the bytes of an answer that waits already, or gives the answer up. */
+/* Copies the bytes of an answer that already waits, or gives the answer up without memory. */
 static void pending_keep(struct pending_answer *pending)
 {
     if (!pending_copy(pending)) {
@@ -314,7 +316,8 @@ void hf_nlm_free(struct hf_nlm *nlm)
 
 /* ---- answering ---- */
 
-/* Returns the place of the caller's account. Ask before the call is answered: it is gone then. */
+/* Returns the place of the caller's account. Must be called before the call is answered, which
+ * frees the call. */
 static uint32_t place_of(const struct hf_rpc_call *call)
 {
     return hf_service_place_of(nlm_of(call)->service, hf_rpc_call_account(call));
@@ -325,8 +328,8 @@ static bool names_holder(enum hf_nlm_kind kind, const struct hf_answer *core_ans
     return kind == HF_NLM_TEST && core_answer->stat == HF_STAT_DENIED;
 }
 
-/* Begins the answer to the call, which is still to be sent. NULL: there is no memory, and the
- * client repeats its request. */
+/* Begins an answer, which is sent later. Returns NULL without memory: the client repeats its
+ * request. */
 static struct pending_answer *pending_begin(struct hf_rpc_call *call, enum hf_nlm_kind kind,
                                             const nlm_obj *cookie,
                                             const struct hf_answer *core_answer)
@@ -353,7 +356,9 @@ static struct pending_answer *pending_begin(struct hf_rpc_call *call, enum hf_nl
     a->transport = call->transport;
     a->received_ns = call->received_ns;
     if (is_message(call)) {
-        /* The reply only says that the message has arrived; it promises nothing. */
+        /*
+         * The RPC reply to a message only says that the message has arrived; it promises nothing.
+         */
         hf_rpc_reply_void(call);
         pending->call = NULL;
     }

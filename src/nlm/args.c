@@ -1,7 +1,7 @@
 #include "nlm/nlm_private.h"
 
-/* Preset storage for arguments (rpc/program.h). One call is decoded at a time, so all types share
- * one set of buffers. */
+/* Preset storage for arguments (rpc/program.h). Only one call is decoded at a time, so all argument
+ * types share one set of buffers. */
 static char cookie[LM_MAXNETOBJ];
 static char name[LM_MAXSTRLEN];
 static char fh[LM_MAXNETOBJ];
@@ -30,7 +30,7 @@ nlm4_testres hf_nlm4_testres_store = {COOKIE, .test_stat.nlm4_testrply_u.holder.
 nlm_notify hf_nlm_notify_store = {.name = {0, name}};
 nlm_sm_status hf_nlm_sm_status_store = {.mon_name = {0, name}};
 
-/* ---- versions 1 and 3 to version 4: the same fields, ranges of 32 bits ---- */
+/* ---- conversion of versions 1 and 3, which have 32-bit ranges, to version 4 ---- */
 
 static bool is_v4(const struct hf_rpc_call *call)
 {

@@ -7,12 +7,14 @@
 
 /*
  * Makes the calls GRANTED (procedure 5) and GRANTED_MSG (10), which tell a waiter that it has its
- * lock; and probes. The cookie is the core's id of the outcall. The arguments repeat those of the
- * LOCK byte for byte, because some clients compare them so.
+ * lock, and probes, which ask whether a client's lock manager is alive. The cookie is the core's id
+ * of the outcall. The arguments repeat those of the LOCK byte for byte, because some clients
+ * compare them so.
  *
- * A callback that an UNLOCK of its owner has overtaken is over for the core, but may still arrive,
- * and the client may have forgotten what it was for. So the callbacks in flight are found here by
- * owner and range, whether or not the core still knows of the waiter, or of the owner.
+ * When an UNLOCK of its owner overtakes a callback, the core is done with the callback, but the
+ * call may still arrive, at a client that may have forgotten what it was for. So this file finds
+ * the callbacks in flight by owner and range, whether or not the core still knows the waiter or its
+ * owner.
  */
 
 struct nlm_outcall {
@@ -20,16 +22,16 @@ struct nlm_outcall {
     struct hf_list link; /* links the call into nlm->outcalls */
     uint64_t id;
     struct hf_list in_owner; /* GRANTED: links the call into nlm->granted */
-    uint64_t owner;          /* the value of callback_owner() */
+    uint64_t owner;          /* the number that callback_owner() makes of the owner */
     uint64_t first, last;
-    uint64_t serial; /* counts calls in the order in which they began */
+    uint64_t serial; /* the number of this call, in the order in which calls began */
     struct hf_addr to;
     bool v4;
     bool msg;
-    /* The call was answered or given up; a message is answered by GRANTED_RES, though the call is
-     * waited out. */
+    /* The call was answered or given up. A GRANTED_MSG is answered by its GRANTED_RES, although the
+     * time of the call is waited out. */
     bool answered;
-    bool repeated; /* a second copy was sent in this attempt */
+    bool repeated; /* a second copy of the call was sent in this attempt */
 };
 
 static void outcall_del(struct nlm_outcall *outcall)
@@ -67,9 +69,9 @@ static struct nlm_outcall *outcall_find(const struct hf_nlm *nlm, uint64_t id)
 }
 
 /*
- * Makes one number of the client (by both addresses), the file and the owner that is called. Should
- * two owners have the same, an UNLOCK of one waits for a callback to the other. The transport is
- * left out: a Linux kernel with mounts by TCP and UDP takes a callback for either.
+ * Hashes the client (by both addresses), the file and the owner that is called into one number. If
+ * two owners share a number, an UNLOCK of one also waits for a callback to the other. The transport
+ * is left out: a Linux kernel with mounts by TCP and UDP accepts a callback by either.
  */
 static uint64_t callback_owner(const struct hf_nlm *nlm, const struct hf_addr *peer,
                                const struct hf_addr *local, struct hf_bytes fh, struct hf_bytes oh,
@@ -147,7 +149,7 @@ static enum hf_outcall_outcome failure_of(const struct hf_rpc_response *response
     return response->tried ? HF_OUTCALL_UNSENT : HF_OUTCALL_UNTRIED;
 }
 
-/* Reads the NLM status in the answer; -1 if it cannot be read. */
+/* Reads the NLM status from the answer to a callback; -1 if it cannot be read. */
 static int stat_of(const struct nlm_outcall *outcall, const struct hf_rpc_response *response)
 {
     char cookie[LM_MAXNETOBJ];
@@ -171,8 +173,8 @@ static enum hf_outcall_outcome outcome_of(int stat, bool repeated)
     case NLM4_DENIED_GRACE_PERIOD:
         return HF_OUTCALL_FAILED; /* the client is in its own grace period: try again */
     default:
-        /* The call was sent twice in this attempt: a denial may answer the second copy of a call
-         * whose first was accepted, as with a second attempt (core/wait/grant.c). */
+        /* The call was sent twice in this attempt, so a denial is not believed: it may answer the
+         * second copy of a call whose first copy was accepted (core/wait/grant.c). */
         return repeated ? HF_OUTCALL_ACCEPTED : HF_OUTCALL_DENIED;
     }
 }
@@ -187,7 +189,8 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
 
     hf_histogram_observe(&nlm->callbacks_ns, (uint64_t)response->elapsed_ms * 1000000);
     if (error == 0 && outcall->msg)
-        error = HF_ETIMEDOUT; /* the answer would be a GRANTED_RES, which has not come in time */
+        /* The answer to a GRANTED_MSG is a GRANTED_RES, which has not come in time. */
+        error = HF_ETIMEDOUT;
     else if (error == 0)
         outcome = outcome_of(stat, response->repeated);
     if (stat == NLM4_GRANTED)
@@ -239,7 +242,7 @@ static void note_owner(struct hf_nlm *nlm, struct nlm_outcall *outcall,
     nlm->n_granted++;
 }
 
-/* Hands the call to the RPC client; a call that cannot begin was not tried. */
+/* Hands the call to the RPC client, and reports a call that cannot begin as not tried. */
 static void start(struct hf_nlm *nlm, const struct hf_outcall_attempt *call,
                   struct hf_rpc_outcall_args *rpc, hf_rpc_done done)
 {
@@ -275,7 +278,8 @@ static struct hf_rpc_outcall_args rpc_args_of(const struct hf_outcall_attempt *c
         .peer = call->to[0],
         .local = call->from,
         .transport = call->transport,
-        .remember_port = true, /* a port that failed has been forgotten, and is not used again */
+        /* The RPC client forgets a port that failed, and does not use it again. */
+        .remember_port = true,
         .provoked = call->transport == HF_TRANSPORT_UDP && !call->loaded,
         .prog = NLM_PROG,
         .vers = call->vers,
@@ -296,7 +300,8 @@ void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_outcall_attempt *ca
     start(nlm, call, &rpc, on_done);
 }
 
-/* Any answer shows that the client's lock manager is alive; "program not available" does not. */
+/* Any answer to a probe shows that the client's lock manager is alive, except "program not
+ * available". */
 static void on_probed(void *ctx, const struct hf_rpc_response *response)
 {
     struct nlm_outcall *outcall = ctx;

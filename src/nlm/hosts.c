@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "nlm/nlm_private.h"
 
-/* Serves requests about a host instead of a lock, FREE_ALL and "host restarted" (16), and results
- * of our callbacks. */
+/* Serves requests about a host instead of a lock (FREE_ALL, and procedure 16, "host restarted"),
+ * and takes the results of our callbacks. */
 
 static const nlm_obj NO_COOKIE = {0, NULL};
 
@@ -16,9 +16,8 @@ void hf_nlm_on_null(struct hf_rpc_call *call, void *args)
     hf_rpc_reply_void(call);
 }
 
-/*
- * NLM-05: frees only the locks of a client with the caller's address, because names can be forged.
- */
+/* NLM-05: FREE_ALL frees only the locks of a client with the caller's address, because names can be
+ * forged. */
 void hf_nlm_on_free_all(struct hf_rpc_call *call, void *raw)
 {
     struct hf_service *service = nlm_of(call)->service;
@@ -66,14 +65,14 @@ void hf_nlm_on_sm_notify(struct hf_rpc_call *call, void *raw)
     decided = hf_core_host_restarted(
         service->core, hf_service_now(service),
         hf_bytes(a->mon_name.nlm_string_val, a->mon_name.nlm_string_len), a->state);
-    /* The call is left unanswered, so that the monitor repeats it. */
+    /* The call of the monitor is left unanswered, so that the monitor repeats it. */
     if (!decided.ok)
         answer.stat = HF_STAT_DENIED_NOLOCKS;
     answer.ticket = decided.ticket;
     hf_nlm_answer_when_durable(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, &answer);
 }
 
-/* This server never waits for a lock at another server, so a grant is never for it. */
+/* This server never waits for a lock at another server, so no GRANTED can be meant for it. */
 void hf_nlm_on_granted(struct hf_rpc_call *call, void *raw)
 {
     nlm4_testargs store;
@@ -82,7 +81,8 @@ void hf_nlm_on_granted(struct hf_rpc_call *call, void *raw)
     hf_nlm_answer_now(call, HF_NLM_GRANTED, &a->cookie, HF_STAT_DENIED);
 }
 
-/* Takes the answer to a GRANTED_MSG; its cookie is the id of our call (callback.c). */
+/* Takes a GRANTED_RES, the answer to a GRANTED_MSG of ours; its cookie is the id of our call
+ * (callback.c). */
 void hf_nlm_on_granted_res(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nlm *nlm = nlm_of(call);
@@ -99,8 +99,8 @@ void hf_nlm_on_granted_res(struct hf_rpc_call *call, void *raw)
     if (a->cookie.nlm_obj_len == sizeof(id) && a->stat.stat != NLM4_DENIED_GRACE_PERIOD) {
         memcpy(&id, a->cookie.nlm_obj_val, sizeof(id));
         id = be64toh(id);
-        /* A denial may answer the second copy of a message whose first was accepted (callback.c).
-         */
+        /* A denial may answer the second copy of a message whose first copy was accepted
+         * (callback.c). */
         hf_core_granted_res(nlm->service->core, hf_service_now(nlm->service), &peer, id,
                             a->stat.stat == NLM4_GRANTED || hf_nlm_callback_is_repeated(nlm, id));
         hf_nlm_callback_answered(nlm, id, &call->peer, a->stat.stat == NLM4_GRANTED);

@@ -3,7 +3,9 @@
 #include "base/log.h"
 #include "nlm/nlm_private.h"
 
-/* TEST, LOCK, CANCEL, UNLOCK, NM_LOCK: checks the arguments and passes them to the core. */
+/*
+ * Serves TEST, LOCK, CANCEL, UNLOCK and NM_LOCK: checks the arguments and passes them to the core.
+ */
 
 bool hf_nlm_peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out)
 {
@@ -29,8 +31,11 @@ bool hf_nlm_handle_is_possible(const nlm_obj *fh)
     return fh->nlm_obj_len > 0 && fh->nlm_obj_len <= NFS3_FHSIZE;
 }
 
-/* Does what all requests on a lock have in common. GRANTED: the request goes on; any other status
- * is the answer. CANCEL promises nothing, and is served while the store is down. */
+/*
+ * Makes the checks that all requests on a lock share. HF_STAT_GRANTED: the request goes on; any
+ * other status is the answer. CANCEL promises nothing, so it is served while the store is down,
+ * too.
+ */
 static enum hf_stat open_request(const struct hf_rpc_call *call, enum hf_nlm_kind kind,
                                  const nlm4_lock *lock, struct hf_peer *peer,
                                  struct hf_lock_args *args)
@@ -38,7 +43,8 @@ static enum hf_stat open_request(const struct hf_rpc_call *call, enum hf_nlm_kin
     if (nlm_of(call)->service->loading)
         return HF_STAT_DENIED_GRACE_PERIOD;
     if (!nlm_of(call)->service->store_up && kind != HF_NLM_CANCEL)
-        return HF_STAT_DENIED_NOLOCKS; /* SPEC section 5: nothing can be promised now */
+        /* SPEC section 5: while the store is down nothing can be promised. */
+        return HF_STAT_DENIED_NOLOCKS;
     if (!hf_nlm_peer_of(call, &lock->caller_name, peer))
         return HF_STAT_FAILED;
     if (!hf_nlm_handle_is_possible(&lock->fh))
@@ -58,8 +64,8 @@ static enum hf_stat open_request(const struct hf_rpc_call *call, enum hf_nlm_kin
 typedef struct hf_answer (*ask_core)(struct hf_core *core, struct hf_now now,
                                      const struct hf_peer *peer, const struct hf_lock_args *args);
 
-/* Answers an UNLOCK when callbacks for the range are over. A client that waits for the range again,
- * once it is told that it is unlocked, would take an earlier callback for its new grant. */
+/* Answers an UNLOCK when the GRANTED callbacks for its range are over. A client that is told
+ * "unlocked" may wait for the range again, and would take an earlier callback for its new grant. */
 static void unlock(struct hf_rpc_call *call, const nlm_obj *cookie, const struct hf_peer *peer,
                    const struct hf_lock_args *args)
 {

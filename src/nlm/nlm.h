@@ -38,10 +38,11 @@ enum { HF_NLM_STATS = HF_STAT_FAILED + 1, HF_NLM_OUTCALL_LISTS = 256 };
 
 /*
  * Requests of one read that were answered at once. They are timed together, when the next read or
- * the end of the turn shows that their answers have left, so that the clock is not read for each.
+ * the end of the turn shows that their answers have left, so that the clock is not read for each
+ * request.
  */
 struct hf_nlm_prompt {
-    uint64_t received_ns; /* when the requests arrived; 0: there are none */
+    uint64_t received_ns; /* when these requests arrived; 0: there are none */
     uint32_t n[HF_NLM_KINDS];
 };
 
@@ -52,25 +53,25 @@ struct hf_nlm {
     struct hf_pool pending;       /* objects of type struct pending_answer (answer.c) */
     struct hf_pool parked;        /* objects of type struct parked_request (park.c) */
     struct hf_list outcalls[HF_NLM_OUTCALL_LISTS]; /* callbacks and probes in flight, by id */
-    /* The GRANTED callbacks among these, by owner (callback.c). */
+    /* The GRANTED callbacks among the calls in `outcalls`, by owner (callback.c). */
     struct hf_list granted[HF_NLM_OUTCALL_LISTS];
     unsigned n_granted;
-    uint64_t begun;                               /* counts calls that were begun */
+    uint64_t begun;                               /* how many callbacks and probes were begun */
     uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS]; /* how many answers were sent, by outcome */
-    uint64_t refused_callers;                     /* calls of procedure 16 from another host */
-    uint64_t refused_foreign; /* requests for locks in exports of other services */
-    /* The time from arrival to answer, where calls are timed. */
+    uint64_t refused_callers; /* how many calls of procedure 16 came from another host */
+    uint64_t refused_foreign; /* how many requests were for locks in exports of other services */
+    /* The time from the arrival of a request to its answer, for requests that are timed. */
     struct hf_histogram durations_ns[HF_NLM_KINDS];
     struct hf_nlm_prompt prompt;
-    struct hf_histogram callbacks_ns; /* how long one attempt at GRANTED takes */
+    struct hf_histogram callbacks_ns; /* how long one attempt at a GRANTED callback takes */
 };
 
 void hf_nlm_init(struct hf_nlm *nlm, struct hf_service *service, struct hf_rpc_client *client);
 
-/* Frees the structure. No answer may be waiting any more. */
+/* Frees struct hf_nlm. No answer may be waiting any more. */
 void hf_nlm_free(struct hf_nlm *nlm);
 
-/* Is called when the answers of this turn of the loop have left. */
+/* Must be called when the answers of this turn of the loop have left. */
 void hf_nlm_end_turn(struct hf_nlm *nlm);
 
 const char *hf_nlm_kind_name(enum hf_nlm_kind kind);

@@ -1,4 +1,4 @@
-/* What the files of src/nlm share. */
+/* Declarations that the files of src/nlm share. */
 #ifndef HF_NLM_PRIVATE_H
 #define HF_NLM_PRIVATE_H
 
@@ -7,13 +7,15 @@
 #include "proto/nlm.h"
 
 enum {
-    /* TEST, LOCK, CANCEL, UNLOCK and GRANTED are 1 to 5, as messages 6 to 10. */
+    /* The procedures TEST, LOCK, CANCEL, UNLOCK and GRANTED have the numbers 1 to 5, their message
+     * forms the numbers 6 to 10. */
     PROCS_PER_FORM = 5,
-    RES_OFFSET = 10,  /* the answers to these messages are 11 to 15 */
+    RES_OFFSET = 10,  /* messages 6 to 10 are answered by procedures 11 to 15 */
     NFS3_FHSIZE = 64, /* RFC 1813: no NFSv3 file handle is longer */
 };
 
-/* The core's statuses are those of the wire; rpcgen's macros for procedures must not hide one. */
+/* The core's statuses have the numbers of the wire. The check fails as well if a macro of rpcgen's
+ * for a procedure hides the name of a status. */
 _Static_assert((int)NLM4_GRANTED == HF_STAT_GRANTED && (int)NLM4_DENIED == HF_STAT_DENIED &&
                    (int)NLM4_DENIED_GRACE_PERIOD == HF_STAT_DENIED_GRACE_PERIOD &&
                    (int)NLM4_FAILED == HF_STAT_FAILED && (int)LCK_GRANTED == HF_STAT_GRANTED &&
@@ -22,17 +24,17 @@ _Static_assert((int)NLM4_GRANTED == HF_STAT_GRANTED && (int)NLM4_DENIED == HF_ST
 
 _Static_assert(NLM_PROG == HF_PROGRAM_NLM, "nlm.x and base/programs.h");
 
-/* An answer and where it goes, before it is encoded. */
+/* The answer to a request, before it is encoded, and where it goes. */
 struct answer {
     enum hf_nlm_kind kind;
     uint32_t vers;
     enum hf_stat stat;
-    struct hf_bytes cookie; /* the cookie, which is echoed byte for byte */
+    struct hf_bytes cookie; /* the cookie of the request, which is echoed byte for byte */
     struct hf_holder holder;
     struct hf_addr peer;
     struct hf_addr local;
     enum hf_transport transport;
-    uint64_t received_ns; /* when the request arrived; 0: it is not timed */
+    uint64_t received_ns; /* when the request arrived; 0: the request is not timed */
     bool store_failed;    /* stat says DENIED_NOLOCKS because the batch did not become durable */
 };
 
@@ -41,16 +43,17 @@ static inline struct hf_nlm *nlm_of(const struct hf_rpc_call *call)
     return call->program->ctx;
 }
 
-/* True for a message form (6 to 10), which a _RES call answers, not the RPC reply. */
+/* True for a message form (6 to 10), which is answered by a _RES call, not by the RPC reply. */
 static inline bool is_message(const struct hf_rpc_call *call)
 {
     return call->header.proc > PROCS_PER_FORM && call->header.proc <= 2 * PROCS_PER_FORM;
 }
 
 /*
- * True for a service that has just been taken over and is still loading (SPEC HA-05). New locks are
- * told to come again (DENIED_GRACE_PERIOD). All else is left unanswered, so that the client repeats
- * it: a Linux client gives up a reclaim that is refused, and takes a refused UNLOCK for done.
+ * True while a service that has just been taken over is still loading (HA-05). A new lock is told
+ * to come again (DENIED_GRACE_PERIOD). Every other request is left unanswered, so that the client
+ * repeats it: a Linux client gives up a lock whose reclaim is refused, and takes a refused UNLOCK
+ * for done.
  */
 static inline bool is_postponed(struct hf_rpc_call *call)
 {
@@ -96,18 +99,16 @@ const nlm4_res *hf_nlm_res_v4(const struct hf_rpc_call *call, void *args, nlm4_r
 void hf_nlm_answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind,
                                 const nlm_obj *cookie, const struct hf_answer *core_answer);
 
-/*
- * GRANTED callbacks to one owner of a file that were in flight when its UNLOCK came: those that
- * overlap the range and began before that moment.
- */
+/* The GRANTED callbacks to one owner of a file that were in flight when its UNLOCK came: those that
+ * overlap the range of the UNLOCK and began before it. */
 struct callbacks {
-    uint64_t owner; /* the value of callback_owner() */
+    uint64_t owner; /* the number that callback_owner() makes of the owner */
     uint64_t first, last;
-    /* The value of nlm->begun at that moment; 0: there are no callbacks at all. */
+    /* The value of nlm->begun when the UNLOCK came; 0: no callback was in flight. */
     uint64_t before;
 };
 
-/* Answers when the records are durable and the last of these callbacks is over. */
+/* Answers when the records are durable and the last of the awaited callbacks is over. */
 void hf_nlm_answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind kind,
                                    const nlm_obj *cookie, const struct hf_answer *core_answer,
                                    const struct callbacks *awaited);
@@ -115,11 +116,13 @@ void hf_nlm_answers_init(struct hf_nlm *nlm);
 void hf_nlm_answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                        enum hf_stat stat);
 
-/* locks.c: makes a request once more, now that the kernel has answered (park.c). */
+/* locks.c: makes a parked request once more, now that the kernel has answered (park.c). */
 void hf_nlm_ask_again(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                       const struct hf_peer *peer, const struct hf_lock_args *args);
 
-/* park.c: asks again when the core has made this decision. */
+/*
+ * park.c: keeps a request, and makes it again when the core has made the decision of this number.
+ */
 void hf_nlm_park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                  const struct hf_peer *peer, const struct hf_lock_args *args, uint64_t decision);
 void hf_nlm_parked_init(struct hf_nlm *nlm);
@@ -132,21 +135,24 @@ void hf_nlm_callbacks_init(struct hf_nlm *nlm);
 struct callbacks hf_nlm_callbacks_overtaken(const struct hf_nlm *nlm, const struct hf_peer *peer,
                                             const struct hf_lock_args *args);
 
-/* Returns the id of one of them that is still in flight and unanswered; 0: none is. */
+/*
+ * Returns the id of an awaited callback that is still in flight and unanswered; 0: there is none.
+ */
 uint64_t hf_nlm_callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *awaited);
 
-/* True if a second copy was sent in the attempt in flight: a denial may answer that one. */
+/* True if the attempt in flight has sent a second copy of the callback: a denial may answer that
+ * copy. */
 bool hf_nlm_callback_is_repeated(const struct hf_nlm *nlm, uint64_t id);
 
-/* Takes a GRANTED_RES from this address, which answers only a GRANTED_MSG that we sent there. took:
- * it says that the client has taken the lock. */
+/* Takes a GRANTED_RES from this address. It counts only as the answer to a GRANTED_MSG that we sent
+ * to that address. took: the client says that it has taken the lock. */
 void hf_nlm_callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from,
                               bool took);
 
-/* Forgets the calls in flight; the RPC client that made them is closed already. */
+/* Forgets the callbacks in flight; the RPC client that made them is closed already. */
 void hf_nlm_callbacks_del(struct hf_nlm *nlm);
 
-/* The handlers: locks.c, shares.c, hosts.c. */
+/* The handlers of the procedures: locks.c, shares.c, hosts.c. */
 void hf_nlm_on_null(struct hf_rpc_call *call, void *args);
 void hf_nlm_on_test(struct hf_rpc_call *call, void *raw);
 void hf_nlm_on_lock(struct hf_rpc_call *call, void *raw);
@@ -165,8 +171,8 @@ void hf_nlm_on_sm_notify(struct hf_rpc_call *call, void *raw);
 bool hf_nlm_peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out);
 bool hf_nlm_handle_is_possible(const nlm_obj *fh);
 
-/* HA-09: true if the file is in an export of another service, whose clients would not see what is
- * granted here. It counts and logs the request, which is to be refused. */
+/* HA-09: true if the file is in an export of another service, whose clients would not see a lock
+ * that is granted here. Counts and logs the request, which the caller must refuse. */
 bool hf_nlm_is_foreign(struct hf_rpc_call *call, const nlm_obj *fh);
 
 /* tables.c */

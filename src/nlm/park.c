@@ -1,7 +1,7 @@
 /*
- * Parks requests that wait for the kernel (core/claim.h): they are kept with all that they name,
- * and made again when the core has decided. A message is parked with its call, too: the reply to
- * it, which only says that it has arrived, leaves with the answer.
+ * Parks requests that wait for the kernel (core/claim.h): a request is kept with copies of all that
+ * it names, and made again when the core has decided. A message form is parked together with its
+ * RPC call, so the RPC reply, which only says that the message has arrived, leaves with the answer.
  */
 #include "base/assert.h"
 #include "nlm/nlm_private.h"
@@ -26,7 +26,7 @@ static void on_decided(struct hf_commit_waiter *waiter, bool decided)
     if (decided)
         hf_nlm_ask_again(parked->call, parked->kind, &cookie, &parked->peer, &parked->args);
     else
-        hf_rpc_reply_never(parked->call); /* the service ends, and gives no answer */
+        hf_rpc_reply_never(parked->call); /* the service ends, and gives the request no answer */
     hf_pool_give(&nlm->parked, parked);
 }
 
@@ -35,7 +35,8 @@ static bool append(struct hf_buf *copy, struct hf_bytes bytes)
     return hf_buf_append(copy, bytes.data, bytes.len) == 0;
 }
 
-/* Copies the bytes into one buffer, whose place is known when the last of them is in. */
+/* Copies the request's bytes into one buffer. Pointers into it are set when the last byte is in,
+ * because the buffer moves as it grows. */
 static bool keep(struct parked_request *parked)
 {
     struct hf_bytes *const all[] = {&parked->cookie, &parked->peer.name, &parked->args.fh,
@@ -65,7 +66,7 @@ void hf_nlm_park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj 
         hf_service_may_wait(nlm->service, ticket, place) ? hf_pool_take(&nlm->parked) : NULL;
 
     if (!parked) {
-        hf_rpc_reply_never(call); /* the client repeats its request */
+        hf_rpc_reply_never(call); /* without an answer the client repeats its request */
         return;
     }
     if (!parked->nlm)

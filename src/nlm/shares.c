@@ -1,6 +1,6 @@
 #include "nlm/nlm_private.h"
 
-/* SHARE and UNSHARE: the DOS sharing modes. */
+/* Serves SHARE and UNSHARE, which reserve whole files by the DOS sharing modes. */
 
 typedef struct hf_answer (*ask_core)(struct hf_core *core, struct hf_now now,
                                      const struct hf_peer *peer, const struct hf_share_args *args);
@@ -29,9 +29,9 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
     }
     /*
      * SPEC section 5: nothing is granted while the store is down, not even what is not durable, as
-     * with NM_LOCK. UNSHARE promises nothing and is served. Where its answer waits for a commit, a
-     * share that was given, and whose answer did not leave, must not be refused to a repeat: it is
-     * not undone.
+     * NM_LOCK. UNSHARE promises nothing and is served. Where answers to SHARE wait for a commit, a
+     * SHARE stays unanswered now: its share may have been given before without the answer leaving,
+     * and shares are not undone, so a repeat must not be refused.
      */
     if (kind == HF_NLM_SHARE && !service->store_up) {
         if (service->shares_wait)
@@ -40,7 +40,7 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
             hf_nlm_answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
         return;
     }
-    /* The codec does not check the values of enumerations. */
+    /* The XDR codec does not check the values of enumerations. */
     if (!hf_nlm_peer_of(call, &a->share.caller_name, &peer) || args.mode > fsm_DRW ||
         args.access > fsa_RW) {
         hf_nlm_answer_now(call, kind, &a->cookie, HF_STAT_FAILED);

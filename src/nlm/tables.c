@@ -2,8 +2,9 @@
 #include "nlm/nlm_private.h"
 
 /*
- * Versions 1 and 3 share codecs; 3 adds procedures 20 to 23. Procedures that must not be executed
- * twice go through the duplicate request cache; TEST, GRANTED and ignored results need not.
+ * NLM versions 1 and 3 share codecs; version 3 adds procedures 20 to 23. Procedures that must not
+ * be executed twice go through the duplicate request cache; TEST, GRANTED and ignored results need
+ * not.
  */
 #define PROC(name, type, store, handler, once)       \
     {                                                \
