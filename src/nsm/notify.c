@@ -11,11 +11,11 @@
  * SM_MON; and SM_STAT, "which state do you have", to a client whose crash notice is being verified.
  *
  * SM_NOTIFY goes out under our long name and then, if there is one, under our short name, over the
- * same connection: a peer may have monitored either. The attempt succeeds when the first is
- * answered; the second is sent in the time that is left.
+ * same connection, because a peer may have monitored either name. The attempt succeeds when the
+ * first notice is answered; the second is sent in the time that is left.
  */
 
-/* One attempt, with a copy of the parts of the core's call that it needs. */
+/* One attempt at an outgoing call, with a copy of those parts of the core's call that it needs. */
 struct nsm_outcall {
     struct hf_nsm *nsm;
     struct hf_list link; /* links the attempt into nsm->outcalls */
@@ -68,12 +68,12 @@ static int begin_status(struct nsm_outcall *outcall, const struct hf_outcall_att
     outcall->rpc.proc = call->proc;
     outcall->rpc.encode = xdr_sm_status;
     outcall->rpc.args = &status;
-    /* A kernel accepts this call only from a reserved port of its own host. */
+    /* A kernel accepts a `status` callback only from a reserved port of its own host. */
     outcall->rpc.reserved_port = hf_addr_is_loopback(&outcall->rpc.peer);
     outcall->rpc.transport = call->transport;
     outcall->rpc.udp_fallback = true;
-    /* SEC-01: a callback to ourselves would come from a caller whose notices NLM (procedure 16)
-     * believes. */
+    /* SEC-01: no callback goes to this daemon itself: the call would come from this host, whose
+     * notices NLM believes (procedure 16). */
     if (outcall->nsm->own_port != 0 &&
         (outcall->rpc.reserved_port || hf_socket_is_own_address(&outcall->rpc.peer)))
         outcall->rpc.not_port = outcall->nsm->own_port;
@@ -88,14 +88,14 @@ static int send_notify(struct nsm_outcall *outcall)
     struct stat_chge in_short = {{(u_int)outcall->short_len, outcall->name}, outcall->state};
     struct hf_rpc_outcall_args *rpc = &outcall->rpc;
 
-    /* A kernel registers over loopback, but the host it monitors is elsewhere: call from any
-     * address. */
+    /* A kernel registers over loopback, but the host that it monitors is elsewhere, so the notice
+     * may leave from any address of ours. */
     if (hf_addr_is_loopback(&rpc->local) && !hf_addr_is_loopback(&rpc->peer))
         rpc->local = (struct hf_addr){0};
     rpc->prog = SM_PROG;
     rpc->vers = SM_VERS;
     rpc->proc = SM_NOTIFY;
-    rpc->apart = true; /* a client that does not answer this call counts as crashed (NOT-03) */
+    rpc->apart = true; /* a client that does not answer a notice counts as crashed (NOT-03) */
     rpc->transport = HF_TRANSPORT_TCP;
     rpc->udp_fallback = true;
     rpc->encode = xdr_stat_chge;
@@ -133,7 +133,7 @@ static int begin_notify(struct nsm_outcall *outcall, const struct hf_outcall_att
 
 /* ---- SM_STAT ---- */
 
-/* An answer without a state number, or with an impossible one, is as good as no answer. */
+/* An answer to SM_STAT without a state number, or with an impossible one, counts as no answer. */
 static void on_stat_done(void *ctx, const struct hf_rpc_response *response)
 {
     struct nsm_outcall *outcall = ctx;
@@ -149,7 +149,8 @@ static void on_stat_done(void *ctx, const struct hf_rpc_response *response)
     outcall_del(outcall);
 }
 
-/* rpc.statd looks up the name in the question; an address costs it no time. */
+/* Puts an address as the name into SM_STAT: rpc.statd looks up the name, and an address costs it no
+ * time. */
 static int begin_stat(struct nsm_outcall *outcall)
 {
     char text[HF_ADDR_TEXT_MAX];
@@ -162,7 +163,8 @@ static int begin_stat(struct nsm_outcall *outcall)
     outcall->rpc.proc = SM_STAT;
     outcall->rpc.transport = HF_TRANSPORT_TCP;
     outcall->rpc.udp_fallback = true;
-    outcall->rpc.apart = outcall->rpc.by_itself = true; /* see SEC-04 */
+    /* SEC-04: silence to this question decides about locks. */
+    outcall->rpc.apart = outcall->rpc.by_itself = true;
     outcall->rpc.charged = true;
     outcall->rpc.encode = xdr_sm_name;
     outcall->rpc.args = &name;
@@ -187,7 +189,7 @@ static struct nsm_outcall *outcall_new(struct hf_nsm *nsm, const struct hf_outca
         .name_len = call->mon_name.len,
         .short_len = call->mon_name_short.len,
     };
-    /* Each attempt uses another address of the host. */
+    /* Each attempt goes to another address of the host. */
     if (call->n_to > 0)
         outcall->rpc.peer = call->to[(call->attempt - 1) % call->n_to];
     if (call->mon_name.len > 0)

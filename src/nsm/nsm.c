@@ -29,8 +29,8 @@ static void count(struct hf_nsm *nsm, const struct hf_rpc_call *call, enum hf_ns
 
 /*
  * NSM-06: a state number is durable before it leaves. A success waits for its batch, and so for the
- * epoch. A refusal does not wait, and after SM_SIMU_CRASH the new epoch may not be durable yet:
- * then nothing is sent, and the peer repeats its request.
+ * epoch. A refusal does not wait; if the new epoch of an SM_SIMU_CRASH is not durable yet, the
+ * refusal is not sent, and the peer repeats its request.
  */
 static bool may_leave(const struct hf_nsm *nsm, const struct hf_sm_answer *answer)
 {
@@ -55,7 +55,7 @@ static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_a
         break;
     case SM_UNMON:
     case SM_UNMON_ALL:
-        /* The result is a state number alone, which cannot express a failure: send nothing. */
+        /* A state number alone cannot express a failure, so a failure gets no answer. */
         if (answer.ok)
             hf_rpc_reply(call, xdr_sm_stat, &state);
         else
@@ -69,7 +69,7 @@ static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_a
     }
 }
 
-/* An answer that may have to wait for its batch. Its waiter's link keeps it in nsm->pending. */
+/* An answer that may have to wait for its batch. The link of `waiter` keeps it in nsm->pending. */
 struct pending_answer {
     struct hf_commit_waiter waiter;
     struct hf_nsm *nsm;
@@ -104,7 +104,7 @@ static void answer_when_durable(struct hf_rpc_call *call, struct hf_sm_answer an
     if (hf_service_may_wait(nsm->service, answer.ticket, pending->waiter.place)) {
         (void)hf_service_when(nsm->service, answer.ticket, &pending->waiter, on_durable);
     } else {
-        hf_rpc_reply_never(call); /* the peer repeats its notice */
+        hf_rpc_reply_never(call); /* without an answer the peer repeats its notice */
         hf_pool_give(&nsm->pending, pending);
     }
 }
@@ -118,8 +118,8 @@ static bool is_name(const sm_string *s)
 
 /*
  * Which programs may be called back (SPEC section 2): lock managers, status monitors, and programs
- * with a transient number. With any other, a stranger could direct our packets at a service of its
- * choice (CVE-1999-0493).
+ * with a transient number. If other programs were allowed, a stranger could direct our packets at a
+ * service of its choice (CVE-1999-0493).
  */
 static bool may_be_called(uint32_t prog)
 {
@@ -129,8 +129,8 @@ static bool may_be_called(uint32_t prog)
            (prog >= TRANSIENT_FIRST && prog <= TRANSIENT_LAST);
 }
 
-/* True if the caller may monitor (SEC-01). A user of this host could otherwise end the
- * registrations of the kernel, or have a host of his choice called. */
+/* True if the caller may use SM_MON and SM_UNMON (SEC-01). A user of this host could otherwise end
+ * the registrations of the kernel, or have a host of his choice called. */
 static bool may_monitor(const struct hf_rpc_call *call)
 {
     return hf_rpc_call_may(call)->monitors != HF_MONITORS_NONE;
@@ -160,9 +160,9 @@ static struct hf_mon_args args_of(const my_id *id)
 }
 
 /*
- * SPEC section 5: while the store is down nothing can be registered or removed. In that case it
- * refuses the call and returns true: SM_MON gets STAT_FAIL; the other procedures, whose results
- * cannot express a refusal, get no answer.
+ * True if the store is down: nothing can be registered or removed then (SPEC section 5), and this
+ * function has refused the call. SM_MON gets STAT_FAIL; the other procedures, whose results cannot
+ * express a refusal, get no answer.
  */
 static bool refused(struct hf_rpc_call *call)
 {
@@ -176,8 +176,8 @@ static bool refused(struct hf_rpc_call *call)
     return true;
 }
 
-/* True for a service that has just been taken over and is still loading (SPEC HA-05): it has no
- * state number to tell yet, and leaves the call unanswered, so that the peer repeats it. */
+/* True while a service that has just been taken over is still loading (HA-05). It has no state
+ * number to tell yet, so this function leaves the call unanswered, and the peer repeats it. */
 static bool is_postponed(struct hf_rpc_call *call)
 {
     if (!nsm_of(call)->service->loading)
@@ -195,7 +195,7 @@ static void on_null(struct hf_rpc_call *call, void *args)
     hf_rpc_reply_void(call);
 }
 
-/* NSM-04: any name gets STAT_SUCC and our state number, and registers nothing. */
+/* NSM-04: SM_STAT with any name gets STAT_SUCC and our state number, and registers nothing. */
 static void on_stat(struct hf_rpc_call *call, void *args)
 {
     (void)args;
@@ -204,7 +204,7 @@ static void on_stat(struct hf_rpc_call *call, void *args)
     answer_when_durable(call, hf_core_sm_stat(nsm_of(call)->service->core));
 }
 
-/* Returns why a registration is refused, or NULL. */
+/* Returns why an SM_MON registration is refused; NULL: it is not. */
 static const char *mon_refusal(const struct hf_rpc_call *call, const struct mon_id *id)
 {
     const struct hf_core *core = nsm_of(call)->service->core;
@@ -215,7 +215,8 @@ static const char *mon_refusal(const struct hf_rpc_call *call, const struct mon_
         return "empty or broken name";
     if (!may_be_called((uint32_t)id->my_id.my_prog))
         return "program not allowed";
-    /* SEC-01: otherwise any host could have packets sent to any other. */
+    /* SEC-01: if other hosts could monitor any name, they could have packets of ours sent to any
+     * host. */
     if (hf_rpc_call_may(call)->monitors == HF_MONITORS_US &&
         !hf_core_is_our_name(core, from_string(&id->mon_name), &call->local))
         return "another host may monitor this server only";
@@ -246,7 +247,8 @@ static void on_mon(struct hf_rpc_call *call, void *raw)
     answer_when_durable(call, answer);
 }
 
-/* Refuses SM_UNMON and SM_UNMON_ALL, whose results cannot express a refusal. */
+/* Leaves an SM_UNMON or SM_UNMON_ALL unanswered if the caller may not monitor, because their
+ * results cannot express a refusal. */
 static bool refuse_unmon(struct hf_rpc_call *call)
 {
     if (may_monitor(call))
@@ -304,14 +306,15 @@ static void on_simu_crash(struct hf_rpc_call *call, void *args)
     answer_when_durable(call, answer);
 }
 
-/* NSM-05: an unknown host gets the same void answer as a client, and so learns nothing from it. */
+/* NSM-05: a notice about an unknown host gets the same void answer as one about a client, so that
+ * its sender learns nothing. */
 static void on_notify(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nsm *nsm = nsm_of(call);
     const stat_chge *a = raw;
 
     if (is_postponed(call) || refused(call))
-        return; /* the peer repeats its notice until it is answered */
+        return; /* without an answer the peer repeats its notice */
     answer_when_durable(call, hf_core_sm_notify(nsm->service->core, hf_service_now(nsm->service),
                                                 &call->peer, from_string(&a->mon_name), a->state,
                                                 hf_rpc_call_may(call)->restarts));

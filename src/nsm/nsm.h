@@ -28,14 +28,14 @@ struct hf_nsm {
     struct hf_rpc_client *client;
     struct hf_pool pending;  /* objects of type struct pending_answer (nsm.c) */
     struct hf_list outcalls; /* attempts in flight */
-    struct hf_list lookups;  /* names that are being looked up */
+    struct hf_list lookups;  /* names of hosts that are being looked up */
     uint64_t answers[HF_NSM_PROCEDURES][HF_NSM_RESULTS];
-    /* The time from arrival to answer, where calls are timed. */
+    /* The time from the arrival of a request to its answer, for requests that are timed. */
     struct hf_histogram durations_ns[HF_NSM_PROCEDURES];
     struct hf_histogram notices_ns; /* how long one attempt at a notice takes */
     unsigned resolving;             /* how many names are being looked up now */
-    /* The port where this daemon listens, to which no `status` callback goes; 0: it does not
-     * listen. */
+    /* The port where this daemon listens, to which no `status` callback goes; 0: the daemon does
+     * not listen. */
     uint16_t own_port;
 };
 
@@ -48,7 +48,7 @@ void hf_nsm_init(struct hf_nsm *nsm, struct hf_service *service, struct hf_rpc_c
  */
 void hf_nsm_stop(struct hf_nsm *nsm);
 
-/* Frees the structure. No answer may be waiting any more, and the loop must have ended. */
+/* Frees struct hf_nsm. No answer may be waiting any more, and the loop must have ended. */
 void hf_nsm_free(struct hf_nsm *nsm);
 
 const char *hf_nsm_procedure_name(unsigned procedure);

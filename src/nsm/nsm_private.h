@@ -1,4 +1,4 @@
-/* What the files of src/nsm share. */
+/* Declarations that the files of src/nsm share. */
 #ifndef HF_NSM_PRIVATE_H
 #define HF_NSM_PRIVATE_H
 
@@ -23,16 +23,16 @@ static inline sm_string to_string(struct hf_bytes bytes)
     return (sm_string){(u_int)bytes.len, (char *)(uintptr_t)bytes.data};
 }
 
-/* notify.c: forgets the attempts in flight; the RPC client that made them is closed already. */
+/*
+ * notify.c: forgets the outgoing calls in flight; the RPC client that made them is closed already.
+ */
 void hf_nsm_outcalls_del(struct hf_nsm *nsm);
 
-/* resolve.c: from now on lookups end without a report to the core or to an attempt. */
+/* resolve.c: after this call, lookups end without a report to the core or to an attempt. */
 void hf_nsm_resolve_stop(struct hf_nsm *nsm);
 
-/*
- * resolve.c: looks up name and calls done, once, with 0 and the addresses or with an error; at the
- * latest after timeout_ms.
- */
+/* resolve.c: looks up name, and calls done once, with 0 and the addresses or with an error, at the
+ * latest after timeout_ms. */
 typedef void (*resolved)(void *ctx, int error, const struct hf_addr *addrs, unsigned n);
 void hf_nsm_resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name,
                          uint32_t timeout_ms, resolved done, void *ctx);

@@ -11,7 +11,8 @@
  * time is over; addresses that arrive later still go to the core, for the next attempt. libuv gives
  * lookups only half of its threads, so a resolver that hangs delays nothing but other lookups.
  */
-/* A lookup takes about 1 KiB; by default fewer names than this are registered. */
+/* The default limit on registrations is below this number of lookups, each of which takes about 1
+ * KiB. */
 enum { RESOLVING_MAX = 16384 };
 
 struct lookup {
@@ -20,10 +21,11 @@ struct lookup {
     struct hf_nsm *nsm;
     struct hf_list link; /* links the lookup into nsm->lookups until the resolver has answered */
     uint64_t client_id;
-    resolved done; /* is called with the result; NULL once it was called */
+    resolved done; /* the function that is called once with the result; NULL afterwards */
     void *ctx;
-    bool stopped; /* nothing is reported to the core any more */
-    /* Counts the lookup and the timer; the memory is freed when both have ended. */
+    bool stopped; /* the lookup reports nothing to the core any more */
+    /* Counts the resolver and the timer, which use the lookup; its memory is freed when both have
+     * ended. */
     unsigned pending;
 };
 
@@ -53,7 +55,7 @@ static void on_timeout(uv_timer_t *timer)
 {
     struct lookup *lookup = timer->data;
 
-    /* Succeeds only if the lookup has not begun. */
+    /* uv_cancel() succeeds only if the lookup has not begun. */
     (void)uv_cancel((uv_req_t *)&lookup->getaddrinfo);
     report(lookup, HF_ETIMEDOUT, NULL, 0);
 }
@@ -128,7 +130,7 @@ void hf_nsm_resolve_stop(struct hf_nsm *nsm)
     }
 }
 
-/* on_addresses() has told the core; nothing else waits for the result. */
+/* on_addresses() has told the core already, and no attempt waits for the result. */
 static void ignore_result(void *ctx, int error, const struct hf_addr *addrs, unsigned n)
 {
     (void)ctx;
