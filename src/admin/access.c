@@ -1,11 +1,11 @@
 /*
  * Decides which level of access a request has (SEC-10, ADM-09; access.h has the levels).
  *
- * Over TCP any local user and any page in a browser on this host can reach us, so without a token
- * or a session a request is a reader's, and only under a name that is this host's own (host.h). If
- * a browser sends a change, it must come from our own page (Origin names the same host as Host).
- * Over the unix socket the kernel names the peer's user: root and the daemon's own user may do all,
- * other users are readers unless they have a token.
+ * Over TCP any local user and any page in a browser on this host can reach us, so a request without
+ * a token or a session is a reader's, and is served only under a name of this host (host.h). A
+ * change that a browser sends must come from our own page (its Origin names the same host as its
+ * Host). Over the unix socket the kernel names the peer's user: root and the daemon's own user may
+ * do all, other users are readers unless they have a token.
  */
 #include <strings.h>
 #include <sys/socket.h>
@@ -97,9 +97,8 @@ enum access hf_admin_access_level(const struct request *request)
     return ACCESS_NONE;
 }
 
-/*
- * Returns why the request may not have this level, and with which status to say so; NULL: it may.
- */
+/* Returns why the request may not have this level of access, and sets the HTTP status of the
+ * refusal; NULL: it may have it. */
 static const char *refusal(const struct request *request, enum access needed, unsigned *status)
 {
     const struct hf_admin *admin = request->admin;

@@ -6,13 +6,16 @@
 #define HF_ADMIN_ACCESS_H
 
 enum access {
-    ACCESS_NONE, /* a caller over TCP, under a name that is not ours, may see nothing */
-    /* Any local user and, over TCP, any caller: health, metrics, counts, clients, and locks without
-     * their files. */
+    ACCESS_NONE, /* a request over TCP, under a name that is not this host's: sees nothing */
+    /* Any local user and, over TCP, any caller: sees health, metrics, counts, clients, and locks
+     * without their files. */
     ACCESS_READER,
-    /* A caller with the reading token: also file handles, paths, and searches for them. */
+    /*
+     * A caller with the reading token: sees also file handles and paths, and may search for them.
+     */
     ACCESS_FILES,
-    /* A caller with the token, root and the daemon's user on the unix socket: everything. */
+    /* A caller with the token, and root and the daemon's user on the unix socket: may see and
+     * change everything. */
     ACCESS_CHANGE,
 };
 

@@ -1,13 +1,13 @@
 /*
  * Administration over HTTP (ADM-01, ADM-02; SPEC section 7): REST under /api/v1, Prometheus
  * metrics, health, and one live page. libmicrohttpd runs on the daemon's own loop, without a
- * thread: a turn of the loop does one piece of work for each connection, and a long list is
- * produced a few hundred rows at a time, so that lists do not delay lock requests.
+ * thread: a turn of the loop makes one request or one piece of a list (turns.h), and a piece has at
+ * most 96 rows, so that lists do not delay lock requests.
  *
  * Lists are read from the core's view. A change is made in the core, as NLM and NSM do it, and
  * answered when it is durable. What only the daemon knows comes through struct hf_admin_ops.
  *
- * Access: access.h has the levels, access.c decides which one a request has.
+ * access.h has the levels of access, and access.c decides which one a request has.
  *
  * Everything a peer can send or hold is bounded: connections, headers, body, time (server.c,
  * connections.c).
@@ -30,14 +30,16 @@ enum { HF_ADMIN_STEPS_MAX = 4, HF_ADMIN_TEXT_MAX = 320 };
 struct hf_admin_step {
     const char *name;
     bool ok;
-    bool back; /* this is the way of the client to us, not ours to the client */
+    /* This step checks the way from the client to us, not the way from us to the client. */
+    bool back;
     uint32_t elapsed_ms;
-    char finding[HF_ADMIN_TEXT_MAX]; /* the outcome, in words for the operator */
-    char advice[HF_ADMIN_TEXT_MAX];  /* what to do about the outcome; "" if all is well */
+    char finding[HF_ADMIN_TEXT_MAX]; /* the outcome of the step, in words for the operator */
+    /* What to do about the outcome of the step; "" if all is well. */
+    char advice[HF_ADMIN_TEXT_MAX];
 };
 
-/* A check is filled in step by step; done is called once, when all steps have ended or with
- * HF_ECANCELED. */
+/* A check of the way to a client, filled in step by step; done is called once, when all steps have
+ * ended or with HF_ECANCELED. */
 struct hf_admin_check {
     struct hf_admin_step steps[HF_ADMIN_STEPS_MAX];
     unsigned n_steps;
@@ -52,9 +54,9 @@ struct hf_admin_backup {
 };
 
 /*
- * A question about the directories that the keeper may open files of (COH-07): they are told one by
- * one, or one of them is let go or taken back. done is called once, with 0 or an error and, where
- * the keeper gave one, its reason.
+ * A question to the keeper about the directories whose files it may open (COH-07): list them, let
+ * one go, or take one back. done is called once, with 0 or with an error and, where the keeper gave
+ * one, its reason.
  */
 enum hf_admin_exports_act {
     HF_ADMIN_EXPORTS_LIST,
@@ -63,7 +65,7 @@ enum hf_admin_exports_act {
 };
 struct hf_admin_export {
     const char *path;
-    /* How many files below the directory are open, and how many ranges locked. */
+    /* How many files below the directory are open, and how many ranges in them are locked. */
     uint64_t files, ranges;
     bool released;
 };
@@ -77,7 +79,7 @@ struct hf_admin_exports {
 /* Sums since the start, from which the page computes rates and mean latencies. */
 struct hf_admin_totals {
     uint64_t requests;    /* how many requests of NLM and NSM were answered */
-    uint64_t requests_ns; /* the sum of their durations, where timed */
+    uint64_t requests_ns; /* how much time the timed requests of NLM and NSM took in all */
     uint64_t commits;
     uint64_t commits_ns;
     uint64_t callbacks;
@@ -85,27 +87,30 @@ struct hf_admin_totals {
 
 struct hf_admin_health {
     bool store_up;
-    char reason[640];         /* why the store is down, and what to do: its full error message */
-    bool rpcbind_up;          /* clients that ask rpcbind are sent to us, as far as is known */
-    const char *rpcbind;      /* "registered", "embedded", "none", or what is wrong: "taken", ... */
-    char rpcbind_reason[640]; /* why rpcbind is not up, and what to do */
+    char reason[640]; /* why the store is down, and what to do: its full error message */
+    bool rpcbind_up;  /* rpcbind sends clients to this daemon, as far as is known */
+    /* The state of our registration with rpcbind: "registered", "embedded", "none", "taken", ... */
+    const char *rpcbind;
+    char rpcbind_reason[640]; /* why rpcbind does not send clients to this daemon, and what to do */
 };
 
 enum { HF_ADMIN_NODES_MAX = 16, HF_ADMIN_NODE_MAX = 64 };
 
 /* A service with standbys (SPEC HA-11). Times are in milliseconds. */
 struct hf_admin_cluster {
-    const char *role; /* the role of this node: active, standby, ... */
+    const char *role; /* the role of this node in the cluster: active, standby, ... */
     const char *service;
     const char *node;
     char owner[HF_ADMIN_NODE_MAX]; /* the node that took the service last; "": none ever did */
-    int64_t taken_at_ms;           /* when, as Unix time by the database's clock; 0: never */
-    uint64_t epoch;                /* the epoch of the lease that this node has; 0: it has none */
-    int64_t lease_left_ms;         /* how long the lease is still valid; negative: it ran out */
-    uint64_t seen_ms;              /* how long ago the nodes were looked for */
+    /* When that node took the service, as Unix time by the database's clock; 0: never. */
+    int64_t taken_at_ms;
+    uint64_t epoch;        /* the epoch of this node's lease; 0: the node has no lease */
+    int64_t lease_left_ms; /* how long the lease is still valid; negative: it ran out */
+    uint64_t seen_ms;      /* how long ago the list of nodes was read */
     uint64_t takeovers, losses, expiries, alarms;
-    uint64_t last_take_ms;    /* the time from taking the lease to the first answer; 0: never */
-    uint64_t last_silence_ms; /* how long there was no heartbeat of the last owner before that */
+    uint64_t last_take_ms; /* the time from taking the lease to the first answer; 0: never */
+    /* How long the last owner of the lease had shown no heartbeat before that takeover. */
+    uint64_t last_silence_ms;
     struct {
         char name[HF_ADMIN_NODE_MAX];
         char version[HF_ADMIN_NODE_MAX];
@@ -116,7 +121,7 @@ struct hf_admin_cluster {
 
 enum hf_admin_move { HF_ADMIN_TAKE, HF_ADMIN_RELEASE, HF_ADMIN_MOVE };
 
-/* Functions for what only the daemon knows. */
+/* The daemon's functions for what only the daemon knows or can do. */
 struct hf_admin_ops {
     void *ctx;
     void (*health)(void *ctx, struct hf_admin_health *out);
@@ -124,30 +129,30 @@ struct hf_admin_ops {
     void (*metrics)(void *ctx, struct hf_exposition *out);
 
     /*
-     * Checks whether the client can be called back. Returns HF_ENOENT if its address is not known,
-     * HF_ELIMIT if too many checks are in progress, HF_ENOMEM; otherwise check->done is called in a
-     * later turn.
+     * Checks whether the client can be called back. Returns HF_ENOENT if the client's address is
+     * not known, HF_ELIMIT if too many checks are in progress, HF_ENOMEM; otherwise check->done is
+     * called in a later turn.
      */
     int (*check)(void *ctx, const struct hf_view_client *client, struct hf_admin_check *check);
 
-    /* Begins a backup, with an initialised out. Returns HF_ELIMIT if one is in progress; otherwise
-     * done is called in a later turn. */
+    /* Begins a backup into backup->out, which the caller has initialised. Returns HF_ELIMIT if
+     * another backup is in progress; otherwise done is called in a later turn. */
     int (*backup)(void *ctx, struct hf_admin_backup *backup);
 
     /* Tells the history what an operator did, and to what. */
     void (*did)(void *ctx, const char *what, const char *text);
 
     /*
-     * Asks the keeper. Returns HF_EUNAVAIL without a keeper, HF_ELIMIT if a question is in
-     * progress, HF_EINVAL; otherwise done is called in a later turn. The path is not needed any
-     * more when this returns.
+     * Asks the keeper about its exports. Returns HF_EUNAVAIL without a keeper, HF_ELIMIT if a
+     * question is in progress, HF_EINVAL; otherwise done is called in a later turn. The caller may
+     * free the path when this function returns.
      */
     int (*exports)(void *ctx, struct hf_admin_exports *exports, const char *path);
 
     /* Returns false if the service has no standbys. */
     bool (*cluster)(void *ctx, struct hf_admin_cluster *out);
-    /* Returns HF_ENOENT if there is no other node to move to, HF_EDENIED if the service is not
-     * here. */
+    /* Returns HF_ENOENT if there is no other node to move to, HF_EDENIED if this node does not
+     * serve. */
     int (*move)(void *ctx, enum hf_admin_move what);
 };
 
@@ -161,34 +166,34 @@ struct hf_admin_config {
     const struct hf_addr *server_listen; /* the addresses where NLM and NSM are served */
     unsigned n_server_listen;
     uint16_t server_port;
-    const char *listen;          /* ADDRESS:PORT; "": no TCP socket */
+    const char *listen;          /* ADDRESS:PORT to listen on; "": no TCP socket */
     const char *socket;          /* path; "": none */
-    const char *token_file;      /* "": no token */
-    const char *read_token_file; /* "": there is no token for readers of file names */
+    const char *token_file;      /* the file with the token for changes; "": none */
+    const char *read_token_file; /* the file with the token for readers of file names */
     const char *hosts;           /* other names that a Host header may have, separated by spaces */
     const char *fh_map;          /* "": none */
-    const char *names;           /* the socket of a namer; "auto"; "": there is none */
-    struct hf_history *history;  /* the history that requests search; NULL: none is kept */
+    const char *names;           /* the socket of the namer, or "auto"; "": there is no namer */
+    struct hf_history *history;  /* the history that requests search; NULL: no history is kept */
 };
 
 struct hf_admin;
 
-/* Opens administration. A token or a map that cannot be read, and an address that it cannot listen
- * on, are logged, and it goes on without: locks can be served without administration. */
+/* Opens administration. A token or a map that cannot be read, and an address that cannot be
+ * listened on, are logged and left out, because locks can be served without administration. */
 int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out);
 
-/* With standbys: sets another service from now on. No request may be waiting for a commit or a
- * check of the old one. */
+/* With standbys: all requests use this service from now on. No request may be waiting for a commit
+ * or a check of the old service. */
 void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service);
 
-/* Returns what is known of names, for metrics; NULL: nothing. */
+/* Returns the object that finds names of files, for its metrics; NULL: there is none. */
 struct hf_names *hf_admin_names(struct hf_admin *admin);
 
-/* Reads the files as hf_admin_new() does, for --check-config. Returns HF_EINVAL, with the reason in
- * the log, if one cannot be used; all are looked at. */
+/* Reads the token files and the map as hf_admin_new() does, for --check-config. Returns HF_EINVAL,
+ * with the reason in the log, if one of them cannot be used; all of them are read. */
 int hf_admin_check_files(const struct hf_admin_config *config);
 
-/* Reads the map of file handles again; the old map stays in use if it cannot be read. */
+/* Reads the map of file handles again; the old map stays in use if the file cannot be read. */
 void hf_admin_reload(struct hf_admin *admin);
 
 /*

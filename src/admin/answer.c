@@ -16,8 +16,8 @@ static bool read_id(struct hf_bytes text, uint64_t *out)
     return text.len > 0;
 }
 
-/* Reads a path. It is unquoted and quoted again, because a namer may have left characters as they
- * are that must not be shown. */
+/* Reads the path in a namer's answer. The path is unquoted and quoted again, because the namer may
+ * have left characters unquoted that must not be shown. */
 static bool read_path(struct hf_bytes text, struct hf_name_answer *out)
 {
     char path[HF_PATH_BYTES_MAX + 1];

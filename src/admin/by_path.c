@@ -1,9 +1,9 @@
 /*
- * Releases locks by path. The core knows handles only, so the handles of all files that are locked,
- * waited for or reserved are named first, a few hundred at a time, and those that have this path
- * are then released, a few at a time: a file that two exports share has two handles, and a client
- * can make up any number. A name counts only if it was learnt for this request: the file may have
- * been renamed since another request asked.
+ * Releases locks by path. The core knows handles only, so this file first asks for the names of all
+ * handles that are locked, waited for or reserved, a bounded number in each turn, and then releases
+ * the handles with this path, a few at a time: a file that two exports share has two handles, and a
+ * client can make up any number. A name counts only if it was learnt for this request, because the
+ * file may have been renamed since an earlier request asked.
  */
 #include <string.h>
 #include <sys/random.h>
@@ -20,8 +20,8 @@ enum {
     ROWS_AT_ONCE = 32,
     ROWS_PER_TURN = 512,
     SLOTS_PER_TURN = 16384,
-    HANDLES_PER_TURN = 64, /* how many handles are released in a turn */
-    /* How many locks are released in a turn; those of one handle are released at once. */
+    HANDLES_PER_TURN = 64, /* how many handles a turn of the loop releases */
+    /* How many locks are released in a turn; all locks of one handle are released at once. */
     LOCKS_PER_TURN = 1000,
 };
 
@@ -33,18 +33,20 @@ struct handle {
 };
 
 struct by_path {
-    struct filter filter; /* the filter for the path */
+    struct filter filter; /* the filter that selects rows by the path */
     uint64_t since_ms;    /* when the request came, by uv_now() */
-    unsigned kind;        /* the index in FETCH; behind the last one when all handles are known */
+    /* The index in FETCH of the kind of rows being looked at; past the end when all handles are
+     * known. */
+    unsigned kind;
     uint64_t cursor;
     uint64_t named_to; /* rows below this cursor have been asked for their names */
-    bool last;         /* no rows of this kind are behind that cursor */
+    bool last;         /* no rows of this kind are behind named_to */
     bool failed;       /* memory ran out */
     uint64_t unnamed;
-    struct hf_map known; /* handles that are or were to be released */
+    struct hf_map known; /* handles with the path, released already or still to be released */
     struct hf_list handles;
     struct hf_hash_key key;
-    int64_t released; /* how many locks were released; HF_ENOENT: nothing yet */
+    int64_t released; /* how many locks were released; HF_ENOENT: none yet */
     struct hf_ticket wait;
     json_t *granted;
 };
@@ -123,7 +125,7 @@ static void take_if_named(struct by_path *b, struct hf_names *names, struct hf_b
         take(b, fh);
 }
 
-/* Asks for the names of the rows that come next; true if an answer is awaited. */
+/* Asks for the names of the rows that come next; true if the namer's answer is awaited. */
 static bool ask(struct by_path *b, const struct hf_core *core, struct hf_names *names)
 {
     struct hf_bytes fhs[ROWS_AT_ONCE];
@@ -142,7 +144,7 @@ static bool ask(struct by_path *b, const struct hf_core *core, struct hf_names *
     return awaited;
 }
 
-/* Looks at the rows that have been asked for. */
+/* Looks at the rows whose names have been asked for. */
 static void look(struct by_path *b, const struct hf_core *core, struct hf_names *names)
 {
     struct hf_bytes fhs[ROWS_AT_ONCE];
@@ -174,8 +176,8 @@ static void release_one(struct by_path *b, struct hf_service *service, const str
     b->wait.seq = one.seq > b->wait.seq ? one.seq : b->wait.seq;
 }
 
-/* Releases some handles. The grants that follow must be read in the turn in which the locks were
- * released. */
+/* Releases some handles. The waiters that are granted because of that must be read in the same
+ * turn. */
 static void release_some(struct request *request, struct by_path *b)
 {
     struct hf_service *service = request->admin->config.service;
@@ -238,7 +240,8 @@ static struct by_path *begin(struct request *request)
     return b;
 }
 
-/* Finds some of the handles in each turn, then releases some in each; false when all is done. */
+/* Does one turn's part of a release by path: finds some of the handles or, once all are found,
+ * releases some; false when all is done. */
 static bool step(struct request *request, struct by_path *b)
 {
     const struct hf_core *core = request->admin->config.service->core;
@@ -258,7 +261,7 @@ static bool step(struct request *request, struct by_path *b)
     return true;
 }
 
-/* Is called again after each wait. */
+/* Handles the release of a file by its path; it is called again after each wait of the request. */
 enum MHD_Result hf_admin_on_delete_path(struct request *request)
 {
     const char *path =

@@ -68,7 +68,8 @@ static json_t *waiter_json(const struct row_context *context, const struct hf_vi
     return json;
 }
 
-/* Shows at most GRANTED_MAX granted waiters, counting those that were shown before. */
+/* Shows the waiters granted since the mark, at most GRANTED_MAX together with those that were shown
+ * before. */
 json_t *hf_admin_granted_since(const struct request *request, uint64_t mark, size_t before)
 {
     struct hf_service *service = request->admin->config.service;
@@ -91,8 +92,8 @@ json_t *hf_admin_released_json(const struct request *request)
                      hf_admin_granted_since(request, request->grant_mark, 0));
 }
 
-/* Answers with the outcome of a release in the core: its count or an error, and what to wait for. A
- * large one is made in slices, and most of its grants come later. */
+/* Answers a release with its outcome in the core: its count or an error, and what to wait for. A
+ * large release is made in slices, and most of its grants come later. */
 enum MHD_Result hf_admin_reply_release(struct request *request, const char *change, uint64_t mark,
                                        int64_t released, struct hf_ticket wait)
 {
@@ -127,7 +128,8 @@ enum MHD_Result hf_admin_on_delete_client(struct request *request)
     return delete_by_id(request, "release client", hf_core_release_client);
 }
 
-/* When the client died, in milliseconds, by the body; 0: not said. False: not understood. */
+/* Reads from the body when the client died, in milliseconds; 0: the body does not say. Returns
+ * false if the body is not understood. */
 static bool died_of_body(const struct request *request, int64_t *out)
 {
     struct hf_bytes body = hf_buf_view(&request->body);
@@ -146,9 +148,9 @@ static bool died_of_body(const struct request *request, int64_t *out)
 }
 
 /*
- * The log and the history name the client, whose id says nothing to a reader. A client that was
- * heard from since it died is up again: a declaration that comes late, or twice, takes nothing from
- * its new life.
+ * Declares a client dead. The log and the history name the client, because its id says nothing to a
+ * reader. A client that was heard from after the time of its death is up again, so a declaration
+ * that comes late, or twice, takes nothing from its new life.
  */
 enum MHD_Result hf_admin_on_client_dead(struct request *request)
 {
@@ -169,7 +171,8 @@ enum MHD_Result hf_admin_on_client_dead(struct request *request)
         hf_core_view_client(service->core, id, &client) < 0 ||
         client.record.protocol != HF_PROTOCOL_NLM)
         return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
-    if (died_ms != 0 && client.last_seen_ms >= died_ms + 1000) /* the time has seconds only */
+    /* The time of death has whole seconds only. */
+    if (died_ms != 0 && client.last_seen_ms >= died_ms + 1000)
         return hf_admin_reply_problem(request, MHD_HTTP_CONFLICT,
                                       "The client was heard from since then, so it runs again: "
                                       "nothing was released.");
@@ -239,7 +242,7 @@ static bool seconds_of_body(const struct request *request, uint64_t *out)
     return n >= 0 && n <= HOLD_MAX_S;
 }
 
-/* Holds new locks back for a neighbour's grace (GRC-04). */
+/* Holds new locks back during the grace period of another server of the same files (GRC-04). */
 enum MHD_Result hf_admin_on_hold_grace(struct request *request)
 {
     struct hf_service *service = request->admin->config.service;
@@ -326,9 +329,8 @@ static bool address_of_body(const struct request *request, struct hf_addr *out)
     return ok;
 }
 
-/*
- * Checks the path to a host that has not locked anything yet, from the address the kernel chooses.
- */
+/* Checks the way to a host that has not locked anything yet, from the local address that the kernel
+ * chooses. */
 enum MHD_Result hf_admin_on_check_address(struct request *request)
 {
     struct hf_view_client client = {

@@ -1,5 +1,5 @@
-/* Shows a service with standbys (SPEC HA-11): the nodes and the lease; and takes, releases and
- * moves it. */
+/* Shows a service with standbys (HA-11), its nodes and its lease, and lets an operator take,
+ * release and move the service. */
 #include <string.h>
 
 #include "admin/private.h"
@@ -91,7 +91,8 @@ enum MHD_Result hf_admin_on_cluster(struct request *request)
     return hf_admin_reply_json(request, MHD_HTTP_OK, show(&cluster));
 }
 
-/* Begins a change. The answer tells what has begun; GET tells what became of it. */
+/* Begins to take, release or move the service. The answer says what has begun; GET cluster shows
+ * the result. */
 static enum MHD_Result change(struct request *request, enum hf_admin_move what, const char *word)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;

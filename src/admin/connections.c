@@ -8,7 +8,7 @@
 enum { SWEEP_MS = 1000, STALLED_MS = 1000 };
 
 struct connection {
-    struct hf_list link; /* if not linked, the connection was cut, and is about to be closed */
+    struct hf_list link; /* a connection that is not linked was cut, and is about to be closed */
     struct MHD_Connection *connection;
     /* When the connection last made progress: it was opened, its request had arrived, the peer took
      * a piece of the answer, or the answer was complete. */
@@ -59,7 +59,10 @@ static void sweep(struct connections *connections, struct hf_list *list)
 
     while ((c = hf_list_first(list, struct connection, link))) {
         if (age_ms(connections, c) < deadline_ms)
-            return; /* the others are younger, so none of them is overdue */
+            /*
+             * The connections behind this one in the list are younger, so none of them is overdue.
+             */
+            return;
         if (is_waiting_for_us(c))
             move(connections, c, list);
         else
@@ -86,7 +89,7 @@ void hf_connections_init(struct connections *connections, uv_loop_t *loop)
     connections->sweep.data = connections;
 }
 
-/* Returns the answer that gives way; NULL: none does. */
+/* Returns the connection whose answer gives way to a newcomer; NULL: none does. */
 static struct connection *victim(const struct connections *connections)
 {
     bool full = connections->count >= CONNECTIONS_MAX;
@@ -99,12 +102,13 @@ static struct connection *victim(const struct connections *connections)
         if (full || (age_ms(connections, c) >= STALLED_MS && !is_waiting_for_us(c)))
             return c;
         if (age_ms(connections, c) < STALLED_MS)
-            return NULL; /* the others are younger, so none of them gives way */
+            /* The connections behind this one moved later, so none of them gives way. */
+            return NULL;
     }
     return NULL;
 }
 
-/* Makes room; false: there is none for a newcomer. */
+/* Makes room for a new connection; false: no open connection may give way. */
 static bool make_room(struct connections *connections)
 {
     struct connection *c = hf_list_first(&connections->idle, struct connection, link);
@@ -125,7 +129,8 @@ static void opened(struct connections *connections, struct MHD_Connection *conne
 
     *out = c;
     if (!c)
-        return; /* the connection is not watched; libmicrohttpd's own limits still hold */
+        /* Without memory the connection is not watched; libmicrohttpd's own limits still hold. */
+        return;
     hf_list_init(&c->link);
     c->connection = connection;
     if (connections->count == 0)

@@ -1,7 +1,7 @@
 /*
  * Shows the exports of the keeper (COH-07), and what the kernel holds open in them for NFSv3
- * clients; and lets a directory go, so that its file system can be unmounted. The keeper is asked,
- * so answers wait for it (wait.c).
+ * clients; and lets a directory go, so that its file system can be unmounted. The keeper is asked
+ * for all this, so each answer waits for the keeper's (wait.c).
  */
 #include <string.h>
 

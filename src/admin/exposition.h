@@ -16,7 +16,7 @@ struct hf_exposition {
     bool failed;
 };
 
-/* Begins a family with its help and type; its samples follow. */
+/* Begins a family of metrics with its help text and type; its samples follow. */
 void hf_expose_family(struct hf_exposition *e, const char *name, const char *type,
                       const char *help);
 
@@ -28,7 +28,8 @@ void hf_expose_real(struct hf_exposition *e, const char *name, const char *label
 void hf_expose_counter(struct hf_exposition *e, const char *name, const char *help, uint64_t value);
 void hf_expose_gauge(struct hf_exposition *e, const char *name, const char *help, double value);
 
-/* Writes buckets from 2^low to 2^high, each times unit: 1e-9 shows nanoseconds as seconds. */
+/* Writes the buckets of a histogram from 2^low to 2^high, each times unit: with a unit of 1e-9
+ * nanoseconds are shown as seconds. */
 void hf_expose_histogram(struct hf_exposition *e, const char *name, const char *labels,
                          const struct hf_histogram *histogram, unsigned low, unsigned high,
                          double unit);

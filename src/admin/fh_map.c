@@ -9,7 +9,7 @@
 #include "base/hex.h"
 #include "base/log.h"
 
-/* A handle has at most 64 bytes (RFC 1813); a line has a path and more. */
+/* A handle has at most 64 bytes (RFC 1813); a line of the map has a handle in hex and a path. */
 enum { FH_BYTES_MAX = 64, LINE_BYTES_MAX = 8192 };
 
 struct hf_fh_name {

@@ -16,7 +16,7 @@ enum { HF_FH_MAP_LINES_MAX = 100000 };
 struct hf_fh_name;
 
 struct hf_fh_map {
-    struct hf_fh_name *names; /* the names, sorted by handle */
+    struct hf_fh_name *names; /* the file handles with their paths, sorted by handle */
     size_t count;
     size_t room; /* how many names there is room for */
 };
@@ -24,11 +24,11 @@ struct hf_fh_map {
 void hf_fh_map_init(struct hf_fh_map *map);
 void hf_fh_map_free(struct hf_fh_map *map);
 
-/* Replaces the map; with a path of "" it is empty. HF_EINVAL, HF_ENOMEM: the map is unchanged, and
- * the reason is in the log. */
+/* Replaces the map by the one in the file; a path of "" makes the map empty. HF_EINVAL, HF_ENOMEM:
+ * the map is unchanged, and the reason is in the log. */
 int hf_fh_map_read(struct hf_fh_map *map, const char *path);
 
-/* Returns NULL if the handle has no path. */
+/* Returns the path of the file handle; NULL: the map has none. */
 const char *hf_fh_map_path(const struct hf_fh_map *map, struct hf_bytes fh);
 
 #endif

@@ -29,7 +29,7 @@ static json_t *or_null(const char *text)
     return text[0] ? hf_value_str(text) : json_null();
 }
 
-/* Shows a range as lists do: a last byte of null is the end of the file. */
+/* Shows a range as lists do: null as the last byte means the end of the file. */
 static json_t *range_of(const struct hf_history_row *row)
 {
     return json_pack("{s:o, s:o}", "first", hf_value_id(row->first), "last",
@@ -76,7 +76,7 @@ static const char *value_of(const struct request *request, const char *key)
     return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, key);
 }
 
-/* Parses a moment in UTC, as our own answers have it, with or without a fraction of a second. */
+/* Parses a time in UTC, in the form of our own answers, with or without a fraction of a second. */
 bool hf_admin_parse_time(const char *text, int64_t *out)
 {
     struct tm tm = {0};
@@ -101,7 +101,7 @@ static bool copy_quoted(const char *value, char *out, size_t size)
     return hf_path_quote(hf_bytes_str(value), out, size) >= 0;
 }
 
-/* Reads the query. Returns NULL if all is well, else what is wrong. */
+/* Reads the query of the request. Returns NULL if all is well, else what is wrong. */
 static const char *read_query(const struct request *request, struct hf_history_query *query)
 {
     const char *client = value_of(request, "client");
@@ -169,7 +169,7 @@ static enum MHD_Result ask(struct request *request)
     return hf_admin_wait_suspend(request);
 }
 
-/* Is called again when the search has ended. */
+/* Handles GET history; it is called again when the search has ended. */
 enum MHD_Result hf_admin_on_history(struct request *request)
 {
     const struct asked *asked = request->asked;

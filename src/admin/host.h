@@ -7,10 +7,10 @@
 #include "base/addr.h"
 
 /*
- * True for "localhost", a loopback address, the address the connection came to, and the server's
- * configured name, in full or short; and for each of `names`, which have spaces between them: a
- * proxy, a Service of Kubernetes (NULL: none). Each with or without a port. The port may be any: a
- * tunnel or a proxy has its own. host NULL (no header): false.
+ * True if the Host header names this host: "localhost", a loopback address, the address the
+ * connection came to, the server's configured name in full or short, or one of `names` (separated
+ * by spaces; NULL: none), for example that of a proxy or of a Kubernetes Service. Each may have any
+ * port, because a tunnel or a proxy has its own. Without the header (host is NULL): false.
  *
  * Any other name may belong to a stranger, who can point it at us after a browser has loaded a page
  * from it; the browser then lets that page read our answers (DNS rebinding).

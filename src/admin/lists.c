@@ -17,14 +17,17 @@
 
 enum {
     ROWS_AT_ONCE = 16,
-    ROWS_PER_PIECE = 96,    /* how many rows are looked at, whether shown or not */
-    SLOTS_PER_PIECE = 4096, /* how many slots are visited, most of which may be empty */
-    BYTES_PER_PIECE = 6144, /* how many bytes are shown */
-    SILENT_PIECES = 64,     /* how many pieces may follow each other with nothing shown */
-    BLOCK_SIZE = 16384,     /* how many bytes libmicrohttpd sends at once */
+    /* How many rows one piece of an answer looks at, whether they are shown or not. */
+    ROWS_PER_PIECE = 96,
+    /* How many slots one piece of an answer visits, most of which may be empty. */
+    SLOTS_PER_PIECE = 4096,
+    BYTES_PER_PIECE = 6144, /* how many bytes of rows one piece of an answer shows */
+    /* How many pieces of an answer may follow each other without showing a row. */
+    SILENT_PIECES = 64,
+    BLOCK_SIZE = 16384, /* how many bytes libmicrohttpd sends at once */
     LIMIT_DEFAULT = 1000,
     LIMIT_MAX = 1000000,
-    NAMES_MS = 2000, /* how long a list waits for names to show */
+    NAMES_MS = 2000, /* how long a list waits for names that it only shows */
     NAMES_PATH_MS =
         /* How long a list waits to find a path; the namer's silence ends the wait sooner. */
     3600000,
@@ -36,8 +39,9 @@ struct kind {
                     size_t max);
     bool (*match)(struct filter *filter, const union row *row);
     void (*show)(struct writer *w, const struct row_context *context, const union row *row);
-    const struct sort_column *columns; /* the columns that it can be sorted by; NULL: none */
-    /* Returns the handle of its file; NULL: it has none. */
+    /* The columns by which the list can be sorted; NULL: it cannot be sorted. */
+    const struct sort_column *columns;
+    /* Returns the handle of the row's file; NULL: rows of this kind have no file. */
     struct hf_bytes (*fh)(const union row *row);
 };
 
@@ -52,15 +56,15 @@ struct list {
     uint64_t cursor;
     uint64_t left; /* how many rows there are until the page is full */
     struct sorter sorter;
-    size_t next;      /* the entry of the sorter to show next */
-    bool collected;   /* every row was seen */
+    size_t next;      /* the index of the sorter's entry that is shown next */
+    bool collected;   /* the list has seen every row */
     bool sorted;      /* the rows to be shown are in order */
-    uint64_t unnamed; /* how many rows have no name, as in filter */
-    unsigned silent;  /* how many pieces had nothing to show */
+    uint64_t unnamed; /* how many rows were left out because their files have no name */
+    unsigned silent;  /* how many pieces of the answer showed nothing, one after the other */
     bool opened, any, closed;
 
     struct hf_names_wait wait;
-    /* From when on, by uv_now(), the list does not wait for names; 0: not set yet. */
+    /* The time of uv_now() at which the list stops waiting for names; 0: not set yet. */
     uint64_t patience_ms;
     uint64_t named_to; /* rows below this cursor have been asked for their names */
     /* Entries of the sorter below this index have been asked for their names. */
@@ -99,7 +103,7 @@ static bool match_address(struct filter *f, const struct hf_view_client *c,
     return hf_filter_client(f, c->record.id, c->record.name, addr) && hf_filter_search(f, &fields);
 }
 
-/* A client is found by each of its addresses. */
+/* A client matches if one of its addresses does. */
 static bool match_client(struct filter *f, const union row *row)
 {
     const struct hf_view_client *c = &row->client;
@@ -182,7 +186,8 @@ static size_t fetch(struct list *list, uint64_t *cursor, uint64_t end, size_t ma
     return n;
 }
 
-/* Fetches the row in this slot into the first of list->rows; false if there is none (any more). */
+/* Fetches the row in this slot into the first of list->rows; false if the slot has no row, or none
+ * any more. */
 static bool fetch_slot(struct list *list, uint64_t slot)
 {
     bool ended;
@@ -190,7 +195,7 @@ static bool fetch_slot(struct list *list, uint64_t slot)
     return fetch(list, &(uint64_t){slot}, slot + 1, 1, &ended) == 1;
 }
 
-/* True if a name decides whether a row is in the list, or where. */
+/* True if names of files decide which rows are in the list, or in which order. */
 static bool names_decide(const struct list *list)
 {
     return list->filter.by_path || list->filter.file[0] ||
@@ -198,7 +203,7 @@ static bool names_decide(const struct list *list)
            (list->sorter.column && strcmp(list->sorter.column->name, "file") == 0);
 }
 
-/* Asks for the names of the rows that come next; true if an answer is awaited. */
+/* Asks for the names of the rows that come next; true if the namer's answer is awaited. */
 static bool ask_rows(struct list *list)
 {
     uint64_t left = names_decide(list) ? UINT64_MAX : list->left;
@@ -250,8 +255,9 @@ static void on_names(struct hf_names_wait *wait)
 }
 
 /*
- * True if the list must wait for names. One that only shows them waits NAMES_MS in all, and then
- * goes on with those that are known; one that looks for a path goes on when the namer has answered.
+ * True if the list must wait for names. A list that only shows names waits NAMES_MS in all, and
+ * then goes on with those that are known; a list that looks for a path waits until the namer has
+ * answered.
  */
 static bool must_wait(struct list *list)
 {
@@ -315,7 +321,7 @@ static bool open_list(struct list *list)
     return put(list, "{\"") && put(list, list->kind->name) && put(list, "\":[");
 }
 
-/* Produces rows enough for one piece, in the core's order; false when memory runs out. */
+/* Produces enough rows for one piece, in the core's order; false when memory runs out. */
 static bool produce_plain(struct list *list, const struct row_context *context)
 {
     uint64_t end = list->cursor + SLOTS_PER_PIECE;
@@ -353,7 +359,8 @@ static bool collect(struct list *list, const struct row_context *context)
     }
     list->collected = ended;
     if (ended)
-        list->unnamed = list->filter.unnamed; /* each row is looked at again when it is shown */
+        /* Rows are filtered again, and counted again, when they are shown. */
+        list->unnamed = list->filter.unnamed;
     return true;
 }
 
@@ -368,7 +375,7 @@ static bool close_sorted(struct list *list)
 }
 
 /* Produces rows in the order of the sorter. A row may have gone since it was seen, and its slot may
- * hold another by now. */
+ * hold another row by now. */
 static bool produce_sorted(struct list *list, const struct row_context *context)
 {
     for (size_t seen = 0; seen < ROWS_PER_PIECE && hf_buf_len(&list->out) < BYTES_PER_PIECE;
@@ -382,14 +389,14 @@ static bool produce_sorted(struct list *list, const struct row_context *context)
     return true;
 }
 
-/* Produces one piece; false when memory runs out. */
+/* Produces one piece of the answer; false when memory runs out. */
 static bool produce(struct list *list)
 {
     struct row_context context = list->context;
     bool ok = true;
 
     /*
-     * Rows are shown as they are now; but the ages by which they are ordered are all of one moment.
+     * Each row is shown as it is now, but the ages by which rows are ordered belong to one moment.
      */
     if (!list->sorter.column || list->collected)
         context.wall_ms = hf_service_now(list->admin->config.service).wall_ms;
@@ -403,14 +410,14 @@ static bool produce(struct list *list)
         list->sorted = hf_sorter_order(&list->sorter, ROWS_PER_PIECE);
     else
         ok = produce_sorted(list, &context);
-    /* Now and then a byte is sent, so that a peer that has gone is noticed; JSON allows white space
-     * here. */
+    /* A byte is sent now and then, so that the daemon notices a peer that has gone; JSON allows
+     * white space here. */
     return ok &&
            (hf_buf_len(&list->out) > 0 || ++list->silent % SILENT_PIECES != 0 || put(list, "\n"));
 }
 
-/* Makes the next piece, when it is this list's turn; 0: it waits for that, for names, or for the
- * turn after a piece that had nothing to show. */
+/* Makes the next piece when it is this list's turn. Returns 0 while the list waits for its turn,
+ * for names, or for the turn after a piece that showed nothing. */
 static ssize_t make_piece(struct list *list)
 {
     struct turns *turns = &list->admin->turns;
@@ -476,7 +483,7 @@ static bool take_text(const struct request *request, const char *name, char out[
     return hf_text_copy(out, HF_FILTER_TEXT_MAX, text ? text : "");
 }
 
-/* Reads sort and offset. Returns NULL, or what is wrong with them. */
+/* Reads sort and offset from the query. Returns NULL, or what is wrong with them. */
 static const char *parse_sort(const struct request *request, struct list *list)
 {
     const char *sort = query(request, "sort");
@@ -499,7 +506,7 @@ static const char *parse_sort(const struct request *request, struct list *list)
     return NULL;
 }
 
-/* Reads the query into list. Returns NULL, or what is wrong with it. */
+/* Reads the query into list. Returns NULL, or what is wrong with the query. */
 static const char *parse(const struct request *request, struct list *list)
 {
     struct filter *f = &list->filter;
@@ -526,7 +533,7 @@ static const char *parse(const struct request *request, struct list *list)
     return parse_sort(request, list);
 }
 
-/* True if the answer would show by its rows, or by their order, what their files are. */
+/* True if the rows of the answer, or their order, would tell what their files are. */
 static bool tells_of_files(const struct request *request)
 {
     const char *sort = query(request, "sort");

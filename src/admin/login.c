@@ -1,7 +1,7 @@
 /*
- * Serves sessions over HTTP (ADM-09): POST takes a token, or root's word on the unix socket, and
- * gives the id of a session, which a page sends from then on instead of the token. The answer also
- * names the page, for holdfastctl.
+ * Serves sessions over HTTP (ADM-09): POST takes a token, or a request of root's on the unix
+ * socket, and gives the id of a session, which a page sends from then on instead of the token. The
+ * answer also has the page's address, for holdfastctl.
  */
 #include <string.h>
 
@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/text.h"
 
-/* Returns the level that the body asks for, {"level": "files"}; its caller's own if it asks for
- * none, and ACCESS_NONE if it is not understood. */
+/* Returns the level of access that the body asks for, as in {"level": "files"}; the caller's own
+ * level if the body asks for none, and ACCESS_NONE if the body is not understood. */
 static enum access wanted_level(const struct request *request)
 {
     struct hf_bytes body = hf_buf_view(&request->body);
@@ -32,7 +32,7 @@ static enum access wanted_level(const struct request *request)
     return level;
 }
 
-/* Returns where the page is, for a browser on this host; NULL: nowhere. */
+/* Returns the page's address for a browser on this host; NULL: no browser can reach the page. */
 static json_t *page_address(const struct hf_admin *admin)
 {
     char text[HF_ADDR_TEXT_MAX + 16];

@@ -23,17 +23,17 @@ struct namer {
     enum hf_namer_state state;
     char reason[NAMER_REASON_MAX];
 
-    struct link *link; /* the connection; NULL: there is none */
+    struct link *link; /* the connection to the namer; NULL: there is none */
     uv_timer_t silence;
-    uint64_t oldest;             /* the question that the timer is about */
-    uint64_t retry_ms, pause_ms; /* times of uv_now() */
+    uint64_t oldest;             /* the id of the question that the timer watches */
+    uint64_t retry_ms, pause_ms; /* when to connect again, by uv_now(), and the pause before that */
     bool ever_up, complained;
     struct hf_buf out;
 };
 
-/* One connection; it outlives its end until libuv has closed it. */
+/* One connection to the namer; its memory stays until libuv has closed the pipe. */
 struct link {
-    struct namer *namer; /* NULL: the connection was given up */
+    struct namer *namer; /* NULL: the namer has given up the connection */
     uv_pipe_t pipe;
     uv_connect_t connect;
     struct hf_buf in;
@@ -80,7 +80,8 @@ static void fail(struct namer *namer, bool absent, const char *reason)
     namer->pause_ms = namer->pause_ms ? 2 * namer->pause_ms : NAMER_PAUSE_MIN_MS;
     if (namer->pause_ms > NAMER_PAUSE_MAX_MS)
         namer->pause_ms = NAMER_PAUSE_MAX_MS;
-    if (absent) /* trying is cheap, and an operator who starts a namer wants to see names */
+    /* An attempt is cheap, and an operator who starts a namer wants to see names soon. */
+    if (absent)
         namer->pause_ms = NAMER_PAUSE_MIN_MS;
     namer->retry_ms = uv_now(namer->loop) + namer->pause_ms;
     /* One line is logged each time the namer is lost, not for each attempt. */
@@ -107,10 +108,11 @@ static void become_up(struct namer *namer)
     namer->ops.up(namer->ops.ctx);
 }
 
-/* Takes a line; false: it makes no sense. */
+/* Takes a line from the namer; false: the line makes no sense. */
 static bool take_line(struct namer *namer, struct hf_bytes line)
 {
-    static struct hf_name_answer answer; /* too large for the stack of a loop; no call nests here */
+    /* Static, because it is too large for the stack; no call nests here. */
+    static struct hf_name_answer answer;
 
     if (!namer->link->greeted) {
         if (!hf_bytes_equal(line, hf_bytes(GREETING, sizeof(GREETING) - 2)))
@@ -182,7 +184,7 @@ static void on_sent(uv_write_t *write, int status)
     hf_free(&hf_alloc_heap, sending);
 }
 
-/* Gives the bytes to libuv, which sends them when the namer takes them. */
+/* Gives the questions to libuv, which sends them as fast as the namer takes them. */
 static int send_all(struct namer *namer)
 {
     struct hf_bytes bytes = hf_buf_view(&namer->out);
@@ -264,7 +266,8 @@ void hf_namer_connect(struct namer *namer)
     if (namer->link || !namer->socket[0] || namer->closing || uv_now(namer->loop) < namer->retry_ms)
         return;
     if (namer->automatic && !namer->ever_up && access(namer->socket, F_OK) < 0) {
-        namer->retry_ms = uv_now(namer->loop) + NAMER_PAUSE_MIN_MS; /* most hosts have no namer */
+        /* Most hosts have no namer, so its socket is looked for only now and then. */
+        namer->retry_ms = uv_now(namer->loop) + NAMER_PAUSE_MIN_MS;
         return;
     }
     link = hf_calloc(&hf_alloc_heap, 1, sizeof(*link));

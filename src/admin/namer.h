@@ -1,10 +1,10 @@
 /*
  * The connection to a namer (docs/operating/NAMES.md). It is made when the first question comes,
- * kept, and made again after a pause that grows when it fails. A namer that leaves its oldest
+ * kept, and after a failure made again, with pauses that grow. A namer that leaves its oldest
  * question unanswered for NAMER_SILENT_MS, or gives an answer that makes no sense, is cut off.
  * Everything is bounded: questions in flight, bytes not sent yet, the length of a line.
  *
- * It runs on the loop of the daemon and never blocks it.
+ * All this runs on the loop of the daemon and never blocks it.
  */
 #ifndef HF_ADMIN_NAMER_H
 #define HF_ADMIN_NAMER_H
@@ -23,10 +23,11 @@ enum {
     NAMER_REASON_MAX = 160,
 };
 
-#define NAMER_SOCKET "/run/holdfast-names/socket" /* the socket that "auto" means */
+/* The socket of the namer if the configuration says "auto". */
+#define NAMER_SOCKET "/run/holdfast-names/socket"
 
 enum hf_namer_state {
-    NAMER_ABSENT, /* none is configured, or there is no socket where one would be */
+    NAMER_ABSENT, /* no namer is configured, or its socket does not exist */
     NAMER_DOWN,
     NAMER_CONNECTING,
     NAMER_UP,
@@ -36,25 +37,30 @@ struct namer_ops {
     void *ctx;
     /* Takes an answer. Returns false if no question with this id is in flight. */
     bool (*answered)(void *ctx, const struct hf_name_answer *answer);
-    void (*up)(void *ctx);   /* is called when questions can be asked */
-    void (*down)(void *ctx); /* is called when questions in flight will not be answered */
+    void (*up)(void *ctx); /* the function that is called when questions can be asked */
+    /* The function that is called when questions in flight will not be answered. */
+    void (*down)(void *ctx);
 };
 
 struct namer;
 
-/* Makes a namer, without a connection yet. socket is "" for none, "auto", or a path. */
+/*
+ * Makes the object for a namer, without a connection yet. socket is "" for none, "auto", or a path.
+ */
 struct namer *hf_namer_new(uv_loop_t *loop, const char *socket, const struct namer_ops *ops);
 
-/* Closes the connection; no callback follows. The memory is freed when its handles are closed. */
+/* Closes the connection; no callback follows. The memory is freed when libuv has closed the
+ * handles. */
 void hf_namer_close(struct namer *namer);
 
-/* Connects, if there is no connection and the pause after the last failure is over. */
+/* Connects to the namer, unless there is a connection or the pause after the last failure is not
+ * over. */
 void hf_namer_connect(struct namer *namer);
 enum hf_namer_state hf_namer_state(const struct namer *namer);
 const char *hf_namer_reason(const struct namer *namer); /* returns why the namer is down */
 
-/* Puts a question behind those not sent yet, only while the namer is up. Returns HF_ENOMEM without
- * memory. */
+/* Puts a question behind those that are not sent yet; the namer must be up. Returns HF_ENOMEM
+ * without memory. */
 int hf_namer_ask(struct namer *namer, uint64_t id, struct hf_bytes fh);
 /* Sends the questions that were asked in this turn. oldest is the id of the question that has gone
  * unanswered for longest, 0 if there is none; how long it may stay unanswered is limited. */

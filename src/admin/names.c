@@ -18,8 +18,8 @@ struct name {
     /* Links a settled name into names->settled, any other into names->open. */
     struct hf_list link;
     enum name_state state;
-    uint64_t number;      /* the number of the question, which the namer sees as the id */
-    uint64_t answered_ms; /* when the answer came; 0: never */
+    uint64_t number;      /* the number of the question, which is its id for the namer */
+    uint64_t answered_ms; /* when the namer's answer came; 0: no answer has come */
     enum hf_name_status status;
     char *path;
     size_t path_size;
@@ -33,17 +33,18 @@ struct hf_names {
     const char *map_file;
     struct namer *namer;
     struct hf_map by_fh;
-    struct hf_list settled; /* names with an answer; the first was used longest ago */
+    struct hf_list settled; /* names with an answer, the one that was used longest ago first */
     struct hf_list open;    /* names that are queued or asked, in the order of their numbers */
     struct hf_list waits;
-    struct name *asked[NAMER_ASKED_MAX]; /* the questions by number, modulo the size */
+    /* The questions in flight, each at its number modulo the size of the array. */
+    struct name *asked[NAMER_ASKED_MAX];
     size_t count, path_bytes, n_asked;
     uint64_t last;   /* the number of the last question */
-    uint64_t unsent; /* questions from this number on are queued */
+    uint64_t unsent; /* questions with this number or a higher one are queued */
     struct hf_hash_key key;
     struct hf_names_counters counters;
     uv_timer_t turn;     /* runs once, at the end of a turn in which a name was asked for */
-    uv_timer_t deadline; /* fires when the first of the waits is over */
+    uv_timer_t deadline; /* fires when the time of the first waiting caller is over */
     bool closing;
     unsigned open_handles;
 };
@@ -87,7 +88,7 @@ static void forget(struct hf_names *names, struct name *name)
     names->count--;
 }
 
-/* Makes room; false: all that could give way is in flight. */
+/* Makes room for a name; false: every name that could give way is being asked for. */
 static bool make_room(struct hf_names *names)
 {
     while (names->count >= HF_NAMES_KEPT_MAX || names->path_bytes > HF_NAMES_PATH_BYTES_MAX) {
@@ -148,7 +149,8 @@ static bool is_over(const struct hf_names *names, const struct hf_names_wait *wa
 
 static void on_deadline(uv_timer_t *timer);
 
-/* Wakes callers. One may wait again at once, so each is looked at once only. */
+/* Wakes callers whose names are there. A woken caller may wait again at once, so each caller is
+ * looked at only once. */
 static void wake(struct hf_names *names)
 {
     struct hf_list looked;
@@ -327,7 +329,8 @@ enum hf_name_status hf_names_get(struct hf_names *names, struct hf_bytes fh, uin
     name = names->count ? find(names, fh) : NULL;
     if (!name || name->answered_ms == 0 || name->answered_ms < since_ms)
         return HF_NAME_NONE;
-    if (name->state == NAME_SETTLED) { /* the name was used, so it is the last to give way */
+    /* The name was used now, so it becomes the last to give way. */
+    if (name->state == NAME_SETTLED) {
         hf_list_remove(&name->link);
         hf_list_add_tail(&names->settled, &name->link);
     }
@@ -383,7 +386,9 @@ static int open_all(struct hf_names *names, const char *socket)
 {
     const struct namer_ops ops = {names, on_answer, on_up, on_down};
 
-    /* Without a map it goes on, as the log says. */
+    /*
+     * Without a readable map there are names from the namer only; hf_fh_map_read() has logged that.
+     */
     (void)hf_fh_map_read(&names->map, names->map_file);
     if (getrandom(&names->key, sizeof(names->key), 0) < 0)
         return HF_EUNAVAIL;

@@ -16,13 +16,15 @@
 #include "base/list.h"
 
 enum {
-    BODY_MAX = 4096,           /* more than any request of the API needs */
-    CONNECTION_MEMORY = 65536, /* room for request headers and pieces of the answer */
+    BODY_MAX = 4096, /* the longest body of a request; the API needs no longer one */
+    /* The memory of a connection, for request headers and pieces of the answer. */
+    CONNECTION_MEMORY = 65536,
     /* How many connections a listener may have before idle and stalled ones give way. */
     CONNECTIONS_CALM = 64,
     /* How many connections there may be before answers that are being taken give way. */
     CONNECTIONS_MAX = 96,
-    CONNECTIONS_CLOSING = 64, /* how many more may have been cut and are about to be closed */
+    /* How many more connections may have been cut and wait to be closed. */
+    CONNECTIONS_CLOSING = 64,
     CONNECTION_IDLE_S = 30,
     /* How long a peer may take to send a request, or to take a piece of its answer. */
     CONNECTION_DEADLINE_S = 30,
@@ -34,8 +36,8 @@ enum {
 struct listener {
     struct hf_admin *admin;
     struct MHD_Daemon *daemon;
-    bool local;  /* this is the unix socket */
-    bool kicked; /* a handler wants another round at once */
+    bool local;  /* the listener is that of the unix socket */
+    bool kicked; /* a handler wants libmicrohttpd to do another round at once */
     uv_poll_t poll;
     uv_timer_t timer;
     struct connections connections;
@@ -43,19 +45,19 @@ struct listener {
 
 struct hf_admin {
     struct hf_admin_config config;
-    uint64_t opened_ms;             /* boot time (base/clock.h) at which this process was started */
-    int64_t started_wall_ms;        /* the start of this process as Unix time */
-    int64_t backup_wall_ms;         /* when the last backup was made; 0: none by this process */
-    int statm;                      /* /proc/self/statm; -1: it cannot be read */
-    char token[TOKEN_MAX + 1];      /* the token; "": there is none */
+    uint64_t opened_ms;        /* boot time (base/clock.h) at which this process was started */
+    int64_t started_wall_ms;   /* the start of this process as Unix time */
+    int64_t backup_wall_ms;    /* when the last backup was made; 0: none by this process */
+    int statm;                 /* the descriptor of /proc/self/statm; -1: the file cannot be read */
+    char token[TOKEN_MAX + 1]; /* the token; "": there is none */
     char read_token[TOKEN_MAX + 1]; /* the reading token; "": there is none */
-    bool no_token;                  /* admin.token_file cannot be used */
+    bool no_token;                  /* the token in admin.token_file cannot be used */
     struct sessions sessions;
-    /* The key of the numbers that stand for files where they are not shown. */
+    /* The key of the hash by which numbers stand for files that a caller may not see. */
     struct hf_hash_key file_key;
     struct turns turns;
     struct hf_names *names;
-    struct listener listeners[2]; /* the TCP listener and that of the unix socket */
+    struct listener listeners[2]; /* the TCP listener and the listener of the unix socket */
     struct hf_list waiting;       /* requests that wait for a commit or a check */
     unsigned open_handles;
 };
@@ -69,10 +71,10 @@ struct request {
     enum access level;
     struct turn turn;
     char argument[2 * HF_FH_MAX + 1]; /* the part of the path that matches the * of the route */
-    char allow[32];                   /* the methods of this path, for a 405 */
+    char allow[32]; /* the methods that the path allows, for an answer with status 405 */
     struct hf_buf body;
 
-    /* These keep an answer that waits for a commit or a check. */
+    /* The next fields keep an answer that waits for a commit or a check. */
     /* Links the request into admin->waiting while libmicrohttpd leaves the connection alone. */
     struct hf_list link;
     struct hf_commit_waiter waiter;
@@ -80,29 +82,30 @@ struct request {
     struct hf_admin_backup backup;
     struct hf_admin_exports exports;
     const char *change; /* what the operator does, in words for the log */
-    /* The file that the operator does it to, for the log, where its path is known; cut. */
+    /* The path of the file that the operator's change is about, for the log; cut if it is long. */
     char of_path[1024];
     int64_t released;
-    uint64_t grant_mark; /* grants after this mark are due to the release */
+    uint64_t grant_mark; /* grants after this mark are due to this request's release */
     struct hf_names_wait names_wait;
     struct by_path *by_path; /* a release by path that is in progress */
     struct asked *asked;     /* a search in the history that is in progress */
     json_t *pending;
     unsigned pending_status;
-    bool ready; /* the answer is ready to be sent */
+    bool ready; /* the answer to this request is ready to be sent */
 };
 
 /* access.c: returns the level that the request has; request->level keeps it. */
 enum access hf_admin_access_level(const struct request *request);
-/* True if request->level is enough. If not, it answers the request and returns false. */
+/* True if request->level is enough for what is needed. If not, this function answers the request
+ * and returns false. */
 bool hf_admin_access_may(struct request *request, enum access needed, enum MHD_Result *answered);
-/* Tells how a request for something of that level would end: "allowed", "with_token", "refused". */
+/* Tells how a request that needs that level would end: "allowed", "with_token", "refused". */
 const char *hf_admin_access_word(const struct request *request, enum access needed);
 /* Names the operator for the log: "uid 0 pid 7" or "127.0.0.1:4711". */
 enum { WHO_MAX = 96 };
 const char *hf_admin_access_who(const struct request *request, char text[WHO_MAX]);
 
-/* reply.c: each queues the answer. json is consumed. */
+/* reply.c: each of these functions queues the answer, and consumes json. */
 enum MHD_Result hf_admin_reply_json(struct request *request, unsigned status, json_t *json);
 enum MHD_Result hf_admin_reply_problem(struct request *request, unsigned status,
                                        const char *detail);
@@ -116,13 +119,12 @@ json_t *hf_admin_problem_json(unsigned status, const char *detail);
 /* changes.c: logs request->change, which took effect or could not be made durable. */
 void hf_admin_log_change(const struct request *request, bool durable);
 
-/* wait.c: lets the answer leave, and logs the change, when seq is durable. */
+/* wait.c: lets the answer leave, and logs the change, when what `wait` names is durable. */
 enum MHD_Result hf_admin_reply_when_durable(struct request *request, struct hf_ticket wait,
                                             json_t *json);
 json_t *hf_admin_released_json(const struct request *request);
-/*
- * Lets the answer leave when the keeper has answered. After an error nothing is asked or answered.
- */
+/* Asks the keeper, and lets the answer leave when the keeper has answered. If this returns an
+ * error, nothing was asked, and the request is not answered. */
 int hf_admin_reply_when_exported(struct request *request, enum hf_admin_exports_act act,
                                  const char *path, enum MHD_Result *result);
 /* Lets the answer leave when a check has ended. */
@@ -130,12 +132,13 @@ enum MHD_Result hf_admin_reply_when_checked(struct request *request,
                                             const struct hf_view_client *client);
 /* Lets the answer, which is the backup's bytes, leave when a backup has been made. */
 enum MHD_Result hf_admin_reply_when_backed_up(struct request *request);
-/* Routes the request again when the names that were asked for are there, or cannot be; false if
+/* Routes the request again when the names that were asked for have come, or cannot come; false if
  * there is nothing to wait for. */
 bool hf_admin_wait_for_names(struct request *request);
 /* Routes the request again in a later turn of the loop. */
 void hf_admin_wait_for_turn(struct request *request);
-/* Returns false, with the request answered or waiting, if it needs names and there are none. */
+/* True if names of files can be asked for. Otherwise the request was answered, or waits for the
+ * connection to the namer. */
 bool hf_admin_names_are_there(struct request *request, enum MHD_Result *answered);
 /* hf_admin_wait_suspend() puts the request off until hf_admin_wait_resume() routes it again. */
 enum MHD_Result hf_admin_wait_suspend(struct request *request);
@@ -144,17 +147,19 @@ void hf_admin_wait_resume(struct request *request);
 enum MHD_Result hf_admin_reply_pending(struct request *request);
 void hf_admin_wait_abandon_all(struct hf_admin *admin);
 
-/* Answers a release in the core: its count or an error, and the batch to wait for; mark is from
- * before it. */
+/* Answers a release made in the core: released is its count or an error, wait names the batch to
+ * wait for, and mark was taken before the release. */
 enum MHD_Result hf_admin_reply_release(struct request *request, const char *change, uint64_t mark,
                                        int64_t released, struct hf_ticket wait);
 
-/* changes.c: returns the waiters granted since the mark, less as many as were shown before. */
+/*
+ * changes.c: shows the waiters granted since the mark, counting `before` that were shown earlier.
+ */
 json_t *hf_admin_granted_since(const struct request *request, uint64_t mark, size_t before);
 
 /* history.c */
 void hf_admin_history_free(struct asked *asked);
-/* A time in UTC, as 2026-11-18T03:12:00Z, into milliseconds. */
+/* Reads a UTC time such as 2026-11-18T03:12:00Z as milliseconds. */
 bool hf_admin_parse_time(const char *text, int64_t *out);
 
 /* by_path.c */
@@ -164,17 +169,18 @@ void hf_admin_by_path_free(struct by_path *by_path);
 json_t *hf_admin_troubles_losses(const struct hf_admin_config *config);
 json_t *hf_admin_troubles_limits(const struct hf_admin_config *config);
 
-/* server.c: gives libmicrohttpd a turn as soon as possible, because it has work; or at once. */
+/* server.c: kick gives libmicrohttpd a turn as soon as possible, because it has work; run gives it
+ * one at once. */
 void hf_admin_listener_kick(struct listener *listener);
 void hf_admin_listener_run(struct listener *listener);
-/* Returns what rows of this request show. */
+/* Returns the context in which the rows of this request are shown. */
 struct row_context;
 struct row_context hf_admin_row_context_of(const struct request *request);
 
-/* routes.c: finds the handler of the request. */
+/* routes.c: finds the handler of the request and calls it. */
 enum MHD_Result hf_admin_route(struct request *request);
 
-/* These are the handlers of the table, in lists.c, status.c, changes.c and page.c. */
+/* The handlers of the table of routes, in lists.c, status.c, changes.c and page.c. */
 enum MHD_Result hf_admin_on_clients(struct request *request);
 enum MHD_Result hf_admin_on_client(struct request *request);
 enum MHD_Result hf_admin_on_locks(struct request *request);

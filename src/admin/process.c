@@ -1,7 +1,5 @@
-/*
- * The metrics that Prometheus' client libraries have for every process, so that dashboards that
- * know no Holdfast can show it too.
- */
+/* Serves the metrics that Prometheus' client libraries give for every process, so that a dashboard
+ * that knows nothing of Holdfast can show this daemon too. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -10,7 +8,8 @@
 #include "admin/private.h"
 #include "base/clock.h"
 
-/* Opened before the process confines itself; each pread() reads the figures of that moment. */
+/* Opens /proc/self/statm before the process confines itself; each pread() later reads the figures
+ * of its moment. */
 void hf_admin_process_open(struct hf_admin *admin)
 {
     admin->opened_ms = hf_clock_boot_ms();
@@ -34,7 +33,7 @@ static double seconds_of(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-/* False where /proc is not there. */
+/* Reads how much memory the process uses; false where /proc is not there. */
 static bool read_memory(const struct hf_admin *admin, double *virtual_bytes, double *resident)
 {
     char text[128] = "";

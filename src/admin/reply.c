@@ -4,7 +4,7 @@
 #include "admin/values.h"
 #include "base/error.h"
 
-/* These headers forbid that answers are cached, and that text from a peer is taken for a script. */
+/* Headers by which browsers neither cache answers nor take text from a peer for a script. */
 static const struct {
     const char *name;
     const char *value;

@@ -12,8 +12,9 @@ struct entry {
     const char *path;
     enum MHD_Result (*handle)(struct request *request);
     enum access needs;
-    bool serving;     /* only a node that serves can answer; a standby says which one does */
-    const char *keys; /* the keys of its query, as shown to the user; NULL: any key is ignored */
+    bool serving; /* only a node that serves can answer; a standby says which one does */
+    /* The keys that the query may have, as shown to the user; NULL: any key is ignored. */
+    const char *keys;
 };
 
 static const struct entry ROUTES[] = {
@@ -101,8 +102,8 @@ static bool same_method(const char *wanted, const char *given)
 /* ---- the query ---- */
 
 struct query {
-    const char *keys;    /* the keys that are allowed here */
-    const char *unknown; /* the first key that is not allowed */
+    const char *keys;    /* the keys that the query of this path may have */
+    const char *unknown; /* the first key of the query that is not allowed */
 };
 
 static bool is_one_of(const char *keys, const char *key)
@@ -153,8 +154,8 @@ static enum MHD_Result reply_unknown_key(struct request *request, const struct q
 
 /* ---- routing ---- */
 
-/* Enters the handler. Unknown keys are refused: a mistyped filter, if ignored, would list
- * everything. */
+/* Calls the handler. Unknown keys of the query are refused, because a mistyped filter that was
+ * ignored would list everything. */
 static enum MHD_Result enter(struct request *request, const struct entry *entry)
 {
     struct query query = {.keys = entry->keys};

@@ -32,7 +32,7 @@ static void put_client(struct writer *w, uint64_t id, struct hf_bytes name,
     hf_json_close(w, '}');
 }
 
-/* Shows an owner. Linux uses text as owner handle, PID@HOST; other clients use any bytes. */
+/* Shows an owner. Linux clients use text as owner handle, PID@HOST; other clients use any bytes. */
 static void put_owner(struct writer *w, int32_t svid, struct hf_bytes oh)
 {
     hf_json_open(w, "owner", '{');
@@ -53,8 +53,8 @@ static void put_range(struct writer *w, uint64_t first, uint64_t last)
     hf_json_close(w, '}');
 }
 
-/* Shows a number that tells files apart, and nothing else about them; another run of the daemon has
- * other numbers. */
+/* Shows a number that tells files apart and reveals nothing else about them; each run of the daemon
+ * has other numbers. */
 static void put_alias(struct writer *w, const struct row_context *context, struct hf_bytes fh)
 {
     uint64_t alias = hf_siphash(context->file_key, fh.data, fh.len);

@@ -7,9 +7,10 @@
 #include "base/hash.h"
 #include "core/view.h"
 
-/* What rows need in addition to the view. */
+/* What rows need besides the core's view. */
 struct row_context {
-    struct hf_names *names; /* NULL: the caller may not know which files there are (ADM-09) */
+    /* The names of files; NULL: the caller may not know which files there are (ADM-09). */
+    struct hf_names *names;
     const struct hf_hash_key *file_key;
     int64_t wall_ms;
 };

@@ -18,7 +18,7 @@
 static void on_timer(uv_timer_t *timer);
 
 /* Lets libmicrohttpd do one round: connections, reads, writes, and the answers that turns.h lets it
- * make. The rest (an unfinished list, a timeout) is left to a later turn of the loop. */
+ * make. What remains (an unfinished list, a timeout) is left to a later turn of the loop. */
 void hf_admin_listener_run(struct listener *listener)
 {
     struct turns *turns = &listener->admin->turns;
@@ -124,7 +124,7 @@ static bool announces_too_much(struct MHD_Connection *connection)
     return length && (!hf_admin_parse_id(length, &n) || n > BODY_MAX);
 }
 
-/* Makes the answer when it is this request's turn. */
+/* Answers the request when its turn has come; until then the request waits. */
 static enum MHD_Result answer(struct request *request)
 {
     struct turns *turns = &request->admin->turns;
@@ -136,8 +136,8 @@ static enum MHD_Result answer(struct request *request)
     return request->ready ? hf_admin_reply_pending(request) : hf_admin_route(request);
 }
 
-/* libmicrohttpd calls this with the headers, then for each part of the body, then for the answer;
- * and once more when a suspended request is resumed. */
+/* libmicrohttpd calls this function with the headers of a request, then for each part of the body,
+ * then for the answer; and once more when a suspended request is resumed. */
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *size, void **state)
@@ -158,7 +158,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     if (*size > 0) {
         if (hf_buf_len(&request->body) + *size > BODY_MAX ||
             hf_buf_append(&request->body, data, *size) < 0)
-            return MHD_NO; /* the body is longer than announced: the connection is closed */
+            return MHD_NO; /* a body that is longer than announced closes the connection */
         *size = 0;
         return MHD_YES;
     }
@@ -247,7 +247,7 @@ static int start(struct hf_admin *admin, struct listener *listener, int fd)
     return 0;
 }
 
-/* Opens a listener. If that fails, it is logged, and the daemon goes on without. */
+/* Opens a listener. A failure is logged, and the daemon goes on without the listener. */
 static void open_listener(struct hf_admin *admin, struct listener *listener, const char *where)
 {
     int fd = -1;
@@ -269,8 +269,8 @@ static void open_listener(struct hf_admin *admin, struct listener *listener, con
         hf_log(HF_LOG_INFO, "administration", HF_STR("at", where));
 }
 
-/* Reads the files. One that cannot be used is logged, and administration goes on without it: locks
- * depend on none of them. */
+/* Reads the token files and the map. A file that cannot be used is logged and left out, because
+ * locks depend on none of them. */
 static int read_files(struct hf_admin *admin, const struct hf_admin_config *config)
 {
     admin->no_token = hf_token_read(config->token_file, "admin.token_file", admin->token) < 0;
@@ -345,8 +345,8 @@ void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service)
     admin->config.service = service;
 }
 
-/* Lets all requests that wait go on: libmicrohttpd must not be stopped while a connection is
- * suspended. */
+/* Lets all requests that wait go on, because libmicrohttpd must not be stopped while a connection
+ * is suspended. */
 static void let_all_go_on(struct hf_admin *admin)
 {
     hf_admin_wait_abandon_all(admin);
@@ -364,7 +364,7 @@ void hf_admin_close(struct hf_admin *admin)
             continue;
         uv_poll_stop(&listener->poll);
         MHD_run(listener->daemon); /* sends the answers that are ready */
-        let_all_go_on(admin);      /* some requests are not done, and wait again */
+        let_all_go_on(admin);      /* requests that are not done yet wait again */
         if (listener->local)
             (void)unlink(admin->config.socket);
         MHD_stop_daemon(listener->daemon);

@@ -28,7 +28,7 @@ static struct session *find(struct sessions *sessions, const char *authorization
     return found;
 }
 
-/* Returns a free place, or that of the session which must give way. */
+/* Returns a free place for a session, or the place of the session that must give way. */
 static struct session *choose(struct sessions *sessions, enum access level, uint64_t now_ms)
 {
     struct session *oldest = NULL;

@@ -15,7 +15,7 @@
 enum { SESSION_ID_MAX = 65, SESSIONS_MAX = 64, SESSION_IDLE_MS = 12 * 3600 * 1000 };
 
 struct session {
-    char id[SESSION_ID_MAX]; /* the id; "": the place is free */
+    char id[SESSION_ID_MAX]; /* the id of the session; "": this place is free */
     enum access level;
     uint64_t used_ms;
 };
@@ -25,19 +25,18 @@ struct sessions {
 };
 
 /*
- * Returns the id of a new session; NULL if there is none to be had. Where all are in use, the one
- * that was used longest ago gives way, of those with no higher level: a reader cannot end the
- * sessions of operators.
+ * Returns the id of a new session; NULL if no place can be had. Where all places are in use, the
+ * session that was used longest ago gives way, among those of no higher level: a reader cannot end
+ * the sessions of operators.
  */
 const char *hf_sessions_begin(struct sessions *sessions, enum access level, uint64_t now_ms);
 
-/*
- * Returns the level of the session that an Authorization header names; ACCESS_NONE: there is none.
- */
+/* Returns the level of the session that an Authorization header names; ACCESS_NONE: there is no
+ * such session. */
 enum access hf_sessions_level(struct sessions *sessions, const char *authorization,
                               uint64_t now_ms);
 
-/* Ends the session that the header names, if there is one. */
+/* Ends the session that the Authorization header names, if there is one. */
 void hf_sessions_end(struct sessions *sessions, const char *authorization);
 
 #endif

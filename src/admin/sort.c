@@ -27,8 +27,8 @@ static void key_text(uint8_t key[SORT_KEY_SIZE], struct hf_bytes text)
     }
 }
 
-/* Orders by age, the shortest time first; a time in the future, after a step of the clock, counts
- * as none. */
+/* Orders by age, the youngest first; a time in the future, after a step of the clock, counts as age
+ * 0. */
 static void key_age(uint8_t *key, const struct row_context *context, int64_t since_ms)
 {
     key_number(key, since_ms < context->wall_ms ? (uint64_t)(context->wall_ms - since_ms) : 0);
@@ -69,7 +69,8 @@ static void lock_held(const struct row_context *context, const union row *row, u
     key_age(key, context, row->lock.record.acquired_at_ms);
 }
 
-/* Orders locks by their waiters, and those with equally many by how long they have been held. */
+/* Orders locks by how many waiters they have, and locks with equally many by how long they have
+ * been held. */
 static void lock_waiters(const struct row_context *context, const union row *row, uint8_t *key)
 {
     key_number(key, row->lock.n_waiters);
@@ -139,7 +140,7 @@ bool hf_sorter_choose(struct sorter *sorter, const struct sort_column *table, co
     return false;
 }
 
-/* ---- the heap: the entry that goes first when a better one comes is at its root ---- */
+/* ---- the heap: at its root is the entry that goes first when a better one comes ---- */
 
 static int compare(const struct sort_entry *x, const struct sort_entry *y)
 {
@@ -157,7 +158,7 @@ static void sift_up(struct sort_entry *heap, size_t at)
     heap[at] = moving;
 }
 
-/* Restores the heap below its root; with a count of 0 it does nothing. */
+/* Restores the heap after a new entry came to its root; with a count of 0 it does nothing. */
 static void sift_down(struct sort_entry *heap, size_t count)
 {
     struct sort_entry moving = heap[0];
@@ -211,7 +212,7 @@ bool hf_sorter_add(struct sorter *sorter, const struct row_context *context, con
     return true;
 }
 
-/* The root of the heap is the last of those that are not in order yet. */
+/* Takes entries from the heap: its root is the last of those that are not in order yet. */
 bool hf_sorter_order(struct sorter *sorter, size_t max)
 {
     struct sort_entry *heap = sorter->entries;

@@ -73,7 +73,7 @@ static json_t *show_names(const struct hf_names *names)
                      hf_value_str(source.namer && !source.up ? source.reason : NULL));
 }
 
-/* Shows what the kernel holds for us (COH-10). */
+/* Shows what locks the kernel holds for our clients (COH-10). */
 static json_t *show_coherence(const struct hf_view_status *s)
 {
     const char *state = !s->coherent ? "off" : s->claims_ready ? "up" : "down";
@@ -169,9 +169,9 @@ enum MHD_Result hf_admin_on_healthz(struct request *request)
 }
 
 /*
- * The daemon is not ready while the store is down, because nothing can be promised then, while new
- * clients do not find us by rpcbind, and on a standby; a grace period is no reason, because clients
- * can reclaim.
+ * A node is not ready while the store is down, because nothing can be promised then; while new
+ * clients do not find it by rpcbind; and while it stands by. A grace period does not matter,
+ * because clients can reclaim.
  */
 enum MHD_Result hf_admin_on_readyz(struct request *request)
 {

@@ -33,7 +33,7 @@ bool hf_admin_turns_take(struct turns *turns, struct turn *turn)
     if (turns->taken || !hf_list_empty(&turns->queue) || !hf_admin_turns_has_budget(turns))
         return false;
     turns->taken = true;
-    uv_idle_start(&turns->idle, on_idle); /* the next turn of the loop has a piece again */
+    uv_idle_start(&turns->idle, on_idle); /* the next turn of the loop may make another piece */
     return true;
 }
 
@@ -59,7 +59,7 @@ static void on_timer(uv_timer_t *timer)
     uv_idle_start(&turns->idle, on_idle);
 }
 
-/* Does one piece of the work that waits, before the loop looks for requests. */
+/* Does one piece of the waiting work of administration, before the loop looks for requests. */
 static void on_idle(uv_idle_t *idle)
 {
     struct turns *turns = idle->data;

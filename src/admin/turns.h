@@ -1,10 +1,10 @@
 /*
  * The share of the loop that administration may use (ADM-08). All that libmicrohttpd does for its
  * connections gets TURNS_BUDGET_NS of every TURNS_WINDOW_MS, whatever their number, and only one
- * request or piece of a list is made in a turn of the loop: that is how long a lock request may
- * have to wait for administration. Work that comes when either is used up waits in one queue, in
- * the order in which it came, while libmicrohttpd leaves its connection alone. A piece of work that
- * has begun is finished, so a window may take one piece more.
+ * request or piece of a list is made in a turn of the loop: a lock request waits at most that long
+ * for administration. When the time or the turn is used up, further work waits in one queue, in the
+ * order in which it came, while libmicrohttpd leaves its connection alone. A piece of work that has
+ * begun is finished, so a window may take one piece more.
  */
 #ifndef HF_ADMIN_TURNS_H
 #define HF_ADMIN_TURNS_H
@@ -20,19 +20,19 @@ enum { TURNS_WINDOW_MS = 1, TURNS_BUDGET_NS = 100 * 1000 };
 struct listener;
 
 struct turns {
-    uv_timer_t timer; /* fires at the next window, while work waits */
-    /* Is active for one turn after the last piece, and while there is budget for more. */
+    uv_timer_t timer; /* the timer fires at the next window, while work waits */
+    /* Is active for one turn after the last piece of work, and while there is budget for more. */
     uv_idle_t idle;
     struct hf_list queue;
-    uint64_t window_ns; /* when the window began */
-    uint64_t used_ns;   /* how much of the window is used */
+    uint64_t window_ns; /* when the current window began */
+    uint64_t used_ns;   /* how much of the window's budget is used */
     bool taken;         /* a piece was made in this turn of the loop */
     bool closing;
 };
 
-/* Work of one connection; all zero at first, but for an initialised link. */
+/* The work of one connection; all zero at first, except for an initialised link. */
 struct turn {
-    struct hf_list link; /* links the work while it waits */
+    struct hf_list link; /* links the work into the queue while it waits */
     struct MHD_Connection *connection;
     struct listener *listener;
     bool granted; /* the work has waited, and may be done now */
@@ -54,7 +54,8 @@ void hf_admin_turns_wait(struct turns *turns, struct turn *turn, struct listener
                          struct MHD_Connection *connection);
 void hf_admin_turns_cancel(struct turn *turn);
 
-/* Lets all that wait go on: libmicrohttpd must not be stopped while a connection is suspended. */
+/* Lets all waiting work go on, because libmicrohttpd must not be stopped while a connection is
+ * suspended. */
 void hf_admin_turns_close(struct turns *turns);
 
 #endif

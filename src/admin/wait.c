@@ -24,13 +24,13 @@ static void make_ready(struct request *request)
 {
     request->ready = true;
     if (!hf_list_linked(&request->link))
-        return; /* the request did not have to wait */
+        return; /* the request did not wait for anything */
     hf_list_remove(&request->link);
     MHD_resume_connection(request->connection);
     hf_admin_listener_kick(request->listener);
 }
 
-/* Answers with a backup. libmicrohttpd takes the memory over, and sends as much in each turn as the
+/* Answers with a backup. libmicrohttpd takes over the buffer, and sends as much in each turn as the
  * socket takes. */
 static enum MHD_Result reply_backup(struct request *request)
 {
@@ -263,7 +263,7 @@ bool hf_admin_names_are_there(struct request *request, enum MHD_Result *answered
     return false;
 }
 
-/* libmicrohttpd must not be stopped while a connection is suspended. */
+/* Ends all waits, because libmicrohttpd must not be stopped while a connection is suspended. */
 void hf_admin_wait_abandon_all(struct hf_admin *admin)
 {
     hf_list_foreach_safe (node, &admin->waiting) {

@@ -119,7 +119,7 @@ void hf_json_hex(struct writer *w, const char *key, struct hf_bytes bytes)
     put(w, "\"", 1);
 }
 
-/* Returns the length of the prefix that needs no escape. */
+/* Returns the length of the beginning of a text that needs no escape. */
 static size_t plain(const uint8_t *p, size_t left)
 {
     size_t len = 0;

@@ -3,7 +3,7 @@
  * the loop that serves locks, and a tree of objects for each row costs ten times as much. Answers
  * that are not lists are made with jansson (reply.c).
  *
- * The forms are those of values.h. key is NULL inside an array. When memory runs out the rest is
+ * Values have the forms of values.h. key is NULL inside an array. When memory runs out the rest is
  * dropped and failed is set.
  */
 #ifndef HF_ADMIN_WRITER_H
@@ -33,8 +33,8 @@ void hf_json_seconds(struct writer *w, const char *key, int64_t ms);
 void hf_json_addr(struct writer *w, const char *key, const struct hf_addr *addr);
 void hf_json_hex(struct writer *w, const char *key, struct hf_bytes bytes);
 
-/* Writes text from a peer: bytes that are not printable are written \xNN. NULL in data becomes
- * null. */
+/* Writes text from a peer: bytes that are not printable are written \xNN. Text whose data is NULL
+ * becomes null. */
 void hf_json_text(struct writer *w, const char *key, struct hf_bytes bytes);
 void hf_json_str(struct writer *w, const char *key, const char *text);
 

@@ -1,5 +1,5 @@
-// What is looked at stands in the address, so that it can be sent to a colleague and survives a reload:
-// #tab=locks&search=build.
+// The page's address holds what is looked at, so that it can be sent to a colleague and survives a
+// reload: #tab=locks&search=build.
 
 const read = () => new URLSearchParams(location.hash.slice(1));
 

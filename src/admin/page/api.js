@@ -1,10 +1,11 @@
-// Asking the daemon. A problem document becomes an Error with its status; no answer at all, one without.
+// Asks the daemon. A problem document becomes an Error with its status; if no answer comes, the
+// Error has no status.
 
 const TIMEOUT_MS = 20000;
 
-// The token itself is sent once, when the operator has typed it, for the id of a session. That id goes
-// with each request; it is worth nothing to a program that listens on the daemon's port while the daemon
-// is down, because the daemon forgets its sessions when it ends.
+// The token itself is sent once, when the operator has typed it, for the id of a session. The id
+// goes with each request; it is worth nothing to a program that listens on the daemon's port while
+// the daemon is down, because the daemon forgets its sessions when it ends.
 let session = sessionStorage.getItem("holdfast-session") ?? "";
 
 function setSession(id) {
@@ -13,7 +14,8 @@ function setSession(id) {
   else sessionStorage.removeItem("holdfast-session");
 }
 
-// holdfastctl page gives the address of the page with a session behind #, which browsers do not send.
+// `holdfastctl page` gives an address of the page with a session behind #, a part that browsers do
+// not send.
 function takeSessionFromAddress() {
   const found = /^#session=([0-9a-f]{64})$/.exec(location.hash);
   if (!found) return;
@@ -28,7 +30,8 @@ export async function logIn(token) {
 
 export const hasSession = () => session !== "";
 
-// The daemon does not know it: it was started anew, or the session was idle for too long.
+// For a session that the daemon does not know any more, because it was started anew or the session
+// was idle for too long.
 export const forgetSession = () => setSession("");
 
 export const ask = (method, path, body) => request(method, path, body, session);
@@ -41,7 +44,7 @@ async function request(method, path, body, bearer) {
   return json;
 }
 
-// Is there a daemon that answers within so many milliseconds? Any answer will do.
+// True if a daemon answers within so many milliseconds; any answer will do.
 export async function isThere(timeout) {
   try {
     await (await fetch("/healthz", {cache: "no-store", signal: AbortSignal.timeout(timeout)})).text();

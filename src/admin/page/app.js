@@ -1,6 +1,6 @@
-// The live page: asks the REST interface again and again, and shows what it says: the verdict and the
-// figures always, and of the views the one that is chosen. A heartbeat runs beside it, so that a daemon that
-// is gone is noticed within three seconds however seldom the lists are asked for.
+// The live page: asks the REST interface again and again, and shows the answers: the verdict and
+// the figures always, and the view that is chosen. A heartbeat runs beside it, so that the page
+// notices within three seconds that the daemon is gone, however seldom it asks for lists.
 
 import * as address from "./address.js";
 import {ask, forgetSession, hasSession, isThere} from "./api.js";
@@ -19,12 +19,12 @@ import {showWaits} from "./waits.js";
 import {age, duration, fileOf, number, plural, range, tickAges} from "./words.js";
 
 const POLL_MS = 2000, IDLE_MS = 5000, HIDDEN_MS = 30000;
-const IDLE_AFTER_MS = 60000;   // without a touch for so long, the page slows down
-const SHARE_OF_TIME = 20;      // asking takes at most 1/20 of the time, however long the answers take
-const SAMPLES = 3;             // what a refresh takes: the least of so many, for one may be slow by chance
+const IDLE_AFTER_MS = 60000;   // after so long without a touch by its reader the page asks less often
+const SHARE_OF_TIME = 20;      // asking takes at most 1/20 of the time, however slow the answers are
+const SAMPLES = 3;             // a refresh counts as the quickest of so many, because one may be slow by chance
 const HEARTBEAT_MS = 1000, HEARTBEAT_TIMEOUT_MS = 1500;
-const WAITS_MAX = 500;         // waiters, and locks that are waited for, that are loaded at most
-const HISTORY_MAX = 300;       // entries of the history that are shown
+const WAITS_MAX = 500;         // how many waiters, and locks with waiters, are loaded at most
+const HISTORY_MAX = 300;       // how many entries of the history are shown
 
 // ---- head ----
 
@@ -41,7 +41,7 @@ function showHead(s) {
   ].filter(Boolean));
 }
 
-// ---- a node that does not serve: it knows no locks, so it must not show an empty list ----
+// ---- a node that does not serve: it knows no locks, so the page must not show an empty list ----
 
 const standsBy = s => s.role !== null && s.role !== "active";
 
@@ -98,7 +98,7 @@ const FIGURES = [
 
 let before = null;
 
-// Sums begin again with the daemon: then there is nothing to compare with.
+// The sums begin again when the daemon is started anew; then there is nothing to compare them with.
 function differences({totals, epoch}, at) {
   const old = before?.epoch === epoch && before.totals.requests <= totals.requests ? before : {totals, at};
   before = {totals, epoch, at};
@@ -123,7 +123,8 @@ function showFigures(status, at) {
 
 // ---- changes ----
 
-let changes = "refused", files = "refused"; // as the status says: allowed, with_token, refused
+// What this page may do, as the status says: allowed, with_token, refused.
+let changes = "refused", files = "refused";
 
 function releasedText(told) {
   const names = told.granted.map(waiter => waiter.client.name);
@@ -132,7 +133,8 @@ function releasedText(told) {
 
 const confirm = asked => confirmChange({...asked, tokenNeeded: changes === "with_token", after: poll});
 
-// What a release would do is computed from lists that are asked for now: the question must not be out of date.
+// What a release would do is computed from lists that are read now, so that the question to the
+// operator is not out of date.
 async function waitsOf(of) {
   const [locks, waiters] = await Promise.all([ask("GET", `locks?limit=${WAITS_MAX}&waited=true`), ask("GET", `waiters?limit=${WAITS_MAX}`)]);
   return [locks.locks.filter(of), waiters.waiters.filter(of)];
@@ -170,12 +172,12 @@ byId("grace-end").onclick = () => confirm({
 
 // ---- views ----
 
-let seen = null; // the last answers, to draw again when a queue is unfolded
+let seen = null; // the last answers, from which the page is drawn again when a queue is unfolded
 
 const refused = () => changes === "refused";
 const open = row => openDrawer(row, {refused: refused(), releaseLock, releaseClient});
 
-// A lock's waiters: the tab Waits, with the file as search.
+// Shows a lock's waiters: the tab Waits, with the lock's file as search.
 function showQueue(lock) {
   setSearch(files === "allowed" ? fileOf(lock) : lock.client.name);
   tabs.choose("waits", {focus: true});
@@ -213,7 +215,8 @@ function emptyLocks() {
           h("pre", {}, "mount -t nfs -o vers=3 SERVER:/EXPORT /mnt\nflock -x /mnt/some-file sleep 60")];
 }
 
-// Each view asks for what it shows. False: a page that was asked for is not there any more.
+// Each view asks for what it shows. False: the page of the list that was asked for does not exist
+// any more.
 const VIEWS = {
   waits: {
     show: ({waited, waiters, status}) => showWaits(waited.locks, waiters.waiters, status.counts.waiters, searched(), draw, open)},
@@ -244,7 +247,8 @@ function draw() {
   return VIEWS[seen.name].show(seen) !== false;
 }
 
-// Counts beside the names of the tabs; the view that is shown knows better when a search is on.
+// Shows counts beside the names of the tabs. While a search is on, the view that is shown sets its
+// own count.
 function showCounts({counts, losses}) {
   byId("waits-count").textContent = number(counts.waiters);
   byId("locks-count").textContent = number(counts.locks);
@@ -311,7 +315,7 @@ async function heartbeat() {
 
 let timer = 0, polling = false, again = false, touched = performance.now();
 
-const recent = []; // milliseconds of the last refreshes
+const recent = []; // how many milliseconds each of the last refreshes took
 
 function pause(took) {
   if (recent.push(took) > SAMPLES) recent.shift();
@@ -325,7 +329,8 @@ function showLive(wait) {
   live.textContent = lostAt ? "no answer" : `live, every ${Math.round(wait / 1000)} s`;
 }
 
-// One at a time; what is asked for meanwhile (a search, a release) is asked right after.
+// Refreshes run one at a time; one that is wanted meanwhile (by a search, a release) follows right
+// after.
 async function poll() {
   if (polling) { again = true; return; }
   clearTimeout(timer);

@@ -1,9 +1,10 @@
-// Small graphs: a line without axes, and below it how much time it covers. What matters is the shape.
+// Small graphs: a line without axes, with the time that it covers below it. Only the shape matters.
 
 import {age} from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const POINTS = 60, POINTS_FIRST = 15; // the first half minute is drawn wider, not in a corner
+// A graph with few points is drawn wider, so that the first half minute does not sit in a corner.
+const POINTS = 60, POINTS_FIRST = 15;
 
 export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS(SVG, tag);
@@ -14,7 +15,7 @@ export function svg(tag, attributes = {}, ...children) {
 
 export class Series {
   values = [];
-  times = []; // of the values, in milliseconds
+  times = []; // when each of the values was read, in milliseconds
 
   add(value) {
     this.values.push(value);
@@ -22,7 +23,7 @@ export class Series {
     if (this.values.length > POINTS) { this.values.shift(); this.times.shift(); }
   }
 
-  // What the line covers: "last 40 s".
+  // Says what time the line covers, as in "last 40 s".
   span() {
     return this.times.length > 1 ? `last ${age((this.times.at(-1) - this.times[0]) / 1000)}` : "";
   }

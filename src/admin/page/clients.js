@@ -1,4 +1,4 @@
-// The table of clients, and whether they were told of our restart.
+// The table of clients, which says for each whether it was told of our restart.
 
 import {chip, elided, h, link} from "./dom.js";
 import {number, setSince, since} from "./words.js";

@@ -1,4 +1,5 @@
-// Asks before a change is made, for the token too where the daemon wants one and this page has no session.
+// Asks the operator before a change is made, and also for the token if the daemon wants one and
+// this page has no session.
 
 import {logIn} from "./api.js";
 import {byId} from "./dom.js";
@@ -11,7 +12,8 @@ export function toast(text) {
   toast.timer = setTimeout(() => { element.hidden = true; }, 6000);
 }
 
-// change: makes the change; done: words for its answer; after: is called when it was made.
+// change makes the change; done returns words for its answer; after is called when the change was
+// made.
 export function confirmChange({title, text, button, tokenNeeded, change, done, after}) {
   const dialog = byId("confirm"), yes = byId("confirm-yes"), problem = byId("confirm-problem"), token = byId("confirm-token");
   const needToken = needed => {
@@ -48,7 +50,7 @@ export function confirmChange({title, text, button, tokenNeeded, change, done, a
   };
   byId("confirm-no").onclick = () => dialog.close();
   dialog.showModal();
-  // Cancel has the focus: an Enter that was meant for something else changes nothing.
+  // Cancel has the focus, so that an Enter that was meant for something else changes nothing.
   if (tokenNeeded) token.focus();
   else byId("confirm-no").focus();
 }

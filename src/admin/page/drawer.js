@@ -1,4 +1,5 @@
-// One lock or client, looked at closely: times, whether its client is alive, its queue, and what can be done.
+// The drawer shows one lock or client closely: times, whether its client is alive, its queue, and
+// what can be done.
 
 import {ask} from "./api.js";
 import {noticeWords} from "./clients.js";
@@ -13,7 +14,7 @@ const facts = pairs => h("dl", {}, ...pairs.filter(([, value]) => value !== null
 
 const names = waiters => waiters.map(waiter => `${waiter.client.name} (${waiter.mode}, ${range(waiter.range)})`).join(", ");
 
-// What a release would do, in words: for the drawer and for the question before it.
+// Says in words what a release would do, for the drawer and for the question before the release.
 export function consequence(gone, locks, waiters) {
   const granted = grantedBy(gone, locks, waiters);
   return granted.length ? `Granted in turn: ${names(granted)}.` : "No client would be granted a lock by it.";
@@ -78,11 +79,13 @@ function closeDrawer() {
   opener?.focus?.();
 }
 
-// True if the drawer shows a queue: then the page asks for the lists of waits, once for both.
+// True if the drawer shows a queue: then the page asks for the lists of waits once, for its view
+// and for the drawer.
 export const wantsWaits = () => opened?.isLock ?? false;
 
-// A lock has an owner, a client has not. The drawer shows what the lists say now; a lock that is gone says so.
-// lists: what the refresh of the page has read; without them (the drawer was just opened) draw() asks for them.
+// Draws the drawer from what the lists say now; for a lock that is gone the drawer says so. Only a
+// lock has an owner. lists: what the refresh of the page has read; without them (the drawer was
+// just opened) draw() asks for them.
 async function draw(lists = {}) {
   const {id, isLock, row} = opened;
   const client = await ask("GET", `clients/${isLock ? row.client.id : id}`).catch(error => { if (error.status === 404) return null; throw error; });
@@ -106,7 +109,7 @@ async function draw(lists = {}) {
 
 export const refreshDrawer = lists => opened ? draw(lists) : null;
 
-// row: a lock, a waiter (its client is shown) or a client.
+// row: a lock, a client, or a waiter, of which the client is shown.
 export function openDrawer(row, actions) {
   const isLock = "held_seconds" in row, isWaiter = "waiting_seconds" in row, shown = isWaiter ? row.client : row;
   opener = document.activeElement;

@@ -1,4 +1,5 @@
-// The table of locks. Its queue is in the tab Waits; the number of waiters leads there.
+// The table of locks. A lock's queue is in the tab Waits, to which the lock's number of waiters
+// leads.
 
 import {chip, elided, h, link} from "./dom.js";
 import {fileOf, number, ownerOf, range, setSince, since} from "./words.js";

@@ -1,7 +1,7 @@
-// Which locks stand in a waiter's way, and which waiters a release would serve: computed here from the
-// two lists, because the server names only one lock for each waiter.
+// Which locks stand in a waiter's way, and which waiters a release would serve. The page computes
+// this from the two lists, because the server names only one lock for each waiter.
 
-const END = 2n ** 64n, parsed = new WeakMap(); // 64 bits do not fit a number
+const END = 2n ** 64n, parsed = new WeakMap(); // BigInt, because 64 bits do not fit a Number
 
 function bounds(range) {
   if (!parsed.has(range)) parsed.set(range, [BigInt(range.first), range.last === null ? END : BigInt(range.last)]);
@@ -20,11 +20,11 @@ const conflict = (a, b) => ownerKey(a) !== ownerKey(b) && (a.mode === "exclusive
 
 export const byAge = waiters => [...waiters].sort((a, b) => b.waiting_seconds - a.waiting_seconds);
 
-// locks and waiters: of the waiter's file.
+// Returns the locks that stand in the way of a waiter, out of the locks on its file.
 export const blockersOf = (waiter, locks) => locks.filter(lock => conflict(waiter, lock));
 
-// The waiters of a file that are served if the locks that gone() names are released, oldest first: those
-// that neither a lock that stays nor an earlier waiter stands in the way of.
+// Returns the waiters of a file that are served if the locks that gone() selects are released,
+// oldest first: those with neither a lock that stays nor an earlier waiter in their way.
 export function grantedBy(gone, locks, waiters) {
   const staying = locks.filter(lock => !gone(lock)), granted = [];
   for (const waiter of byAge(waiters).filter(one => !one.granting && !gone(one))) {

@@ -6,7 +6,8 @@ import {age, number, range} from "./words.js";
 const REASONS = {unreclaimed: "the client did not reclaim them in the grace period", unreachable: "the client could not be reached after our restart",
                  outside: "a program outside NFSv3 took the bytes"};
 
-export const moment = time => time ? new Date(time).toLocaleString("sv") : "–"; // 2026-11-18 03:12:00, in the reader's time zone
+// Shows a time as 2026-11-18 03:12:00, in the reader's time zone.
+export const moment = time => time ? new Date(time).toLocaleString("sv") : "–";
 
 function fill(name, titles, rows) {
   byId(name).hidden = rows.length === 0;

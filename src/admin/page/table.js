@@ -1,19 +1,20 @@
-// A list that the server sorts and pages: headings to sort by, rows that stay where they are while
-// they do not change (so that a selection or the keyboard's focus survives a refresh), and a pager.
+// A list that the server sorts and divides into pages: headings to sort by, rows that stay where
+// they are while they do not change (so that a selection or the keyboard's focus survives a
+// refresh), and a pager.
 
 import {byId, h} from "./dom.js";
 import {number} from "./words.js";
 
 const PAGE_ROWS = 50;
-const REACH = 10000; // rows of a sorted list that the server gives out
+const REACH = 10000; // how many rows of a sorted list the server gives out
 
 export class Table {
   rows = new Map();
   offset = 0;
   total = 0;
 
-  // columns: {title, sort, first} with first the order of the first click, "" or "-"; choices: for the
-  // narrow page, which has no headings, as [sort, words].
+  // columns: {title, sort, first}, where first is the order after the first click, "" or "-"
+  // (descending); choices: [sort, words] for each order on a narrow page, which has no headings.
   constructor(name, {columns, choices, sort, rowsOf, changed}) {
     Object.assign(this, {name, columns, sort, rowsOf, changed});
     this.body = h("tbody");
@@ -78,8 +79,8 @@ export class Table {
     return `sort=${this.sort}&limit=${PAGE_ROWS}&offset=${this.offset}`;
   }
 
-  // "all" is how many there are without the filter; empty(): what is shown in the place of no rows. False:
-  // this page is not there any more, ask again.
+  // all: how many rows there are without the filter; empty(): what is shown if there are no rows.
+  // Returns false if this page of the list does not exist any more; the caller asks again.
   show(page, all, filtered, empty) {
     this.total = page.total;
     if (this.offset > this.lastOffset()) {

@@ -1,4 +1,4 @@
-// The views, one at a time. Arrow keys, Home and End move between them, as in any list of tabs.
+// Shows one view at a time. Arrow keys, Home and End move between the tabs, as in any list of tabs.
 
 import * as address from "./address.js";
 import {byId} from "./dom.js";
@@ -31,7 +31,7 @@ function mark() {
   }
 }
 
-// A tab that is hidden (a standby has no locks) cannot stay chosen.
+// Chooses another tab if the chosen one is hidden now: a standby has no locks to show.
 export function settle(preferred) {
   if (!shown().includes(chosen)) choose(shown().includes(preferred) ? preferred : shown()[0]);
   else mark();

@@ -1,12 +1,13 @@
-// The first line of the page: is all well, and if not, what is wrong and what comes next. Below it, all
-// that is wrong now, and what was lost until an operator acknowledges it.
+// The first line of the page says whether all is well, and if not, what is wrong and what to do
+// next. Below it stands all that is wrong now, and what was lost until an operator acknowledges the
+// loss.
 
 import {byId, h} from "./dom.js";
 import {byAge} from "./queues.js";
 import {age, fileOf, plural, since} from "./words.js";
 
-const LIMIT_SHOWN_MS = 3600000;  // a refusal by a limit stays for an hour
-const LONG_WAIT_SECONDS = 3600;  // a wait of an hour is a trouble, not a queue
+const LIMIT_SHOWN_MS = 3600000;  // a refusal by a limit is shown for an hour
+const LONG_WAIT_SECONDS = 3600;  // a wait of an hour counts as a trouble, not as a queue
 
 const lastPart = path => path.split("/").at(-1);
 
@@ -34,7 +35,8 @@ function unreached({failing, given_up: givenUp}) {
                       detail: "the tab Clients shows which, and why", next: "holdfastctl check CLIENT"};
 }
 
-// Worst first. Each has a title, a detail, and the next command for an operator.
+// Lists what is wrong, the worst first, each with a title, a detail, and the next command for an
+// operator.
 function troublesOf(s, oldest) {
   const now = Date.parse(s.time);
   const limits = s.limits.filter(l => now - Date.parse(l.time) < LIMIT_SHOWN_MS);
@@ -53,7 +55,7 @@ function healthy(s, oldest, many) {
   return [...words, many ? "longest wait of those shown " : "longest wait ", since(oldest.waiting_seconds), `: ${oldest.client.name} for ${lastPart(fileOf(oldest))}.`];
 }
 
-// waiters: those that are loaded; many: there are more.
+// waiters: those that were loaded; many: there are more than these.
 export function showVerdict(s, waiters, many) {
   const oldest = byAge(waiters.filter(one => !one.granting))[0], troubles = troublesOf(s, oldest), worst = troubles[0];
   byId("verdict").className = `verdict ${worst ? "bad" : "good"}`;
@@ -64,7 +66,7 @@ export function showVerdict(s, waiters, many) {
   byId("troubles").replaceChildren(...troubles.map((one, i) => h("p", {}, i ? h("strong", {}, `${one.title}. `) : "", one.detail)));
 }
 
-// A node that does not serve knows no locks: the verdict is about the node.
+// A node that does not serve knows no locks, so its verdict is about the node.
 export function showStandbyVerdict(s) {
   byId("verdict").className = "verdict";
   byId("verdict-text").replaceChildren(h("strong", {}, `${s.node} stands by`), `, up ${age(s.up_seconds)}.`);

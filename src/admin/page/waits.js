@@ -1,8 +1,9 @@
-// Which client waits for which. Everything that hangs together is one picture: on the left the owners that
-// hold and wait for nothing, right of them those that wait for them, and so on, so that a chain of waits is
-// read from its root. A line leads from a waiter to every lock in its way (dashed: to the waiter that it
-// stands behind). Long queues are folded. Owners that wait for each other in a cycle, which would be a
-// deadlock, are red. On a narrow page the lines go, and a picture is an indented list.
+// Shows which client waits for which. All owners that are joined by waits are in one picture: on
+// the left the owners that hold and wait for nothing, right of them those that wait for them, and
+// so on, so that a chain of waits is read from its root. A line leads from a waiter to every lock
+// in its way; a dashed line leads to the waiter that it stands behind. Long queues are folded.
+// Owners that wait for each other in a cycle, which would be a deadlock, are red. A narrow page has
+// no lines, and a picture is an indented list.
 
 import {svg} from "./charts.js";
 import {byId, elided, firstOf, h, link} from "./dom.js";
@@ -10,17 +11,17 @@ import {blockersOf, byAge, fileKey, ownerKey} from "./queues.js";
 import {fileOf, number, plural, range, since} from "./words.js";
 
 const SHOWN = 3, PICTURES_MAX = 24, COLUMNS_MAX = 12;
-const LINE = 18, PAD = 12, GAP = 6, LINES = 72; // pixels; style.css has the same
+const LINE = 18, PAD = 12, GAP = 6, LINES = 72; // sizes in pixels, which style.css repeats
 
-const unfolded = new Set(); // keys of queues that are shown whole
+const unfolded = new Set(); // the keys of queues that are shown whole
 let drawn = "";
 
 const lastPart = row => fileOf(row).split("/").at(-1);
 
 // ---- what is to be shown ----
 
-// A node is an owner, with the locks by which others wait for it and the requests with which it waits; or a
-// holder outside of NFSv3.
+// A node is an owner, with the locks for which others wait and the requests with which it waits
+// itself; or a holder outside of NFSv3.
 function nodesOf(locks, waiters) {
   const nodes = new Map(), byFile = new Map();
   const nodeOf = (key, row) => nodes.get(key) ?? nodes.set(key, {key, row, locks: [], waits: [], to: [], behind: null, depth: 0}).get(key);
@@ -70,7 +71,8 @@ function picturesOf(nodes) {
   return [...pictures.values()];
 }
 
-// Is the owner on a cycle of "waits for the holder of"? Only one that waits and is waited for can be.
+// True if the owner is on a cycle in which each waits for a lock that the next one holds. Only an
+// owner that waits and is waited for can be on one.
 function inCycle(start) {
   if (!start.waits.length || !start.locks.length) return false;
   const seen = new Set(), next = [...start.to];
@@ -83,7 +85,7 @@ function inCycle(start) {
   return false;
 }
 
-// How many waits lie between a node and the root of its chain.
+// Sets how many waits lie between each node and the root of its chain.
 function setDepths(nodes) {
   const visit = (node, path) => {
     if (node.measured || path.length >= COLUMNS_MAX || path.includes(node)) return node.depth;
@@ -121,7 +123,8 @@ function box(node, open) {
 
 const heightOf = node => PAD + LINE * (1 + (node.outside ? 1 : node.waits.length + node.locks.length));
 
-// The nodes of a column that are shown: of those that wait for one file and that no other waits for, the oldest few.
+// Returns the nodes of a column that are shown: of those that wait for one file and have no waiters
+// themselves, only the oldest few.
 function fold(column, waitedFor) {
   const queues = new Map(), rows = [];
   for (const node of column) {
@@ -158,13 +161,14 @@ function edge(from, to, kind) {
   return [svg("path", {class: `edge ${kind}`, d}), svg("path", {class: `head ${kind}`, d: `M1,${to} l9,-5 v10 Z`})];
 }
 
-// From a waiter to the one before it: a bow on the left of their boxes.
+// Draws the line from a waiter to the one before it in the queue: a bow on the left of their boxes.
 function bow(from, to) {
   return [svg("path", {class: "edge behind", d: `M${LINES},${from} C${LINES - 26},${from} ${LINES - 26},${to} ${LINES - 8},${to}`}),
           svg("path", {class: "head behind", d: `M${LINES},${to} l-9,-5 v10 Z`})];
 }
 
-// The lines in the space left of a column. One that leads further left ends at the border of the column before.
+// Draws the lines in the space left of a column. A line that leads further left ends at the border
+// of the column before.
 function linesBefore(index, {places, height}, nodes) {
   const paths = nodes.filter(node => places.get(node)?.column === index).flatMap(node => {
     const from = places.get(node).middle, red = node.cycle ? "cycle" : "";
@@ -215,7 +219,8 @@ function emptyState() {
 
 const shape = rows => rows.map(row => [row.id, row.granting, row.blocked_by, row.range, row.path, row.outside]);
 
-// Draws anew only when something else than the ages has changed: a selection survives a refresh.
+// Draws anew only when something other than the ages has changed, so that a selection survives a
+// refresh.
 export function showWaits(locks, waiters, total, searched, redraw, open) {
   const state = JSON.stringify([shape(locks), shape(waiters), total, searched, [...unfolded]]);
   if (state === drawn) return;

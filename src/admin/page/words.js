@@ -1,4 +1,4 @@
-// Figures, times and ranges, as the page words them.
+// Words for figures, times and ranges on the page.
 
 import {h} from "./dom.js";
 
@@ -25,9 +25,10 @@ export const range = r => r.first === "0" && r.last === null ? "whole file" : `b
 export const ownerOf = o => o.text?.startsWith(`${o.svid}@`) ? o.text : `${o.svid} ${o.text ?? o.handle}`;
 export const fileOf = row => row.path_status === "hidden" ? `file ${row.file.slice(0, 4)}` : row.path ?? row.file + (row.path_status === "deleted" ? " (deleted)" : "");
 
-// ---- ages that go on by themselves between two answers ----
+// ---- ages that go on growing between two answers ----
 
-const JITTER_MS = 1500; // two answers differ by what they took on the way: no reason to jump
+// answers take unequal time on the way, so an age does not jump for less than this.
+const JITTER_MS = 1500;
 
 export function since(seconds) {
   const element = h("span", {className: "since"});
