@@ -15,7 +15,8 @@
 
 struct hf_addresses {
     int socket;
-    uv_poll_t *poll; /* is freed when the loop has closed it; NULL: detached */
+    /* the loop's watch on the socket, freed when the loop has closed it; NULL: not attached */
+    uv_poll_t *poll;
     hf_addresses_cb *report;
     void *ctx;
     /* The number of the last take or drop; answers to earlier ones are out of date. */
@@ -24,8 +25,8 @@ struct hf_addresses {
 
 /* ---- start and end ---- */
 
-/* Becomes the runner. It keeps the standard files, for the log and the hook's own messages, and its
- * own files. */
+/* Turns this process into the runner. It keeps the standard files, for the log and the hook's own
+ * messages, and the runner's files. */
 static void run(struct hf_addresses_config config, struct hf_runner_files *files)
 {
     enum { FIRST = 3 };
@@ -34,8 +35,8 @@ static void run(struct hf_addresses_config config, struct hf_runner_files *files
 
     for (unsigned i = 0; i < files->lock.n; i++)
         kept[n++] = &files->lock.fds[i];
-    /* The files first move above all numbers that are needed below, so that none is overwritten
-     * before it is moved. */
+    /* The files first move above all numbers that they get below, so that no file is overwritten
+     * before it has moved. */
     for (unsigned i = 0; i < n; i++) {
         *kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, FIRST + (int)n);
         if (*kept[i] < 0)
@@ -49,7 +50,8 @@ static void run(struct hf_addresses_config config, struct hf_runner_files *files
     hf_runner_run(&config, files);
 }
 
-/* Returns the runner's process id, or an error; *socket is this end of the pair. */
+/* Forks the runner. Returns its process id, or an error; *socket is the daemon's end of the socket
+ * pair. */
 static int fork_runner(const struct hf_addresses_config *config, int *socket)
 {
     struct hf_runner_files files = {.socket = -1, .daemon = pidfd_open(getpid(), 0)};
@@ -71,7 +73,8 @@ static int fork_runner(const struct hf_addresses_config *config, int *socket)
         close(pair[1]);
     if (files.daemon >= 0)
         close(files.daemon);
-    hf_addresses_unlock(&files.lock); /* the runner's copies keep the lock */
+    /* The runner has copies of these descriptors, which keep the lock. */
+    hf_addresses_unlock(&files.lock);
     *socket = pair[0];
     return rv;
 }
@@ -93,7 +96,7 @@ int hf_addresses_start(const struct hf_addresses_config *config, struct hf_addre
     return 0;
 }
 
-/* A runner without a daemon drops the addresses and ends, so starting one is enough. */
+/* Starts a runner without a daemon, which drops the addresses and ends. */
 int hf_addresses_clear(const struct hf_addresses_config *config)
 {
     int status = 0;
@@ -138,8 +141,8 @@ static void gone(struct hf_addresses *a)
     a->report(a->ctx, HF_ADDRESSES_GONE, HF_EUNAVAIL);
 }
 
-/* The callback may take, drop or detach, so after each call the loop goes on only while it is still
- * attached. */
+/* The callback may take, drop or detach, so after each callback this function goes on only while
+ * the addresses are still attached. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct hf_addresses *a = poll->data;
@@ -155,7 +158,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         gone(a);
         return;
     }
-    if (answer.take == a->take) /* the runner answers the newer request as well */
+    /* An answer to an older request is ignored: the newer request gets one as well. */
+    if (answer.take == a->take)
         a->report(a->ctx, (enum hf_addresses_event)answer.event, answer.error);
 }
 
@@ -180,9 +184,9 @@ int hf_addresses_attach(struct hf_addresses *a, uv_loop_t *loop, hf_addresses_cb
 /* ---- requests ---- */
 
 /*
- * A runner that was stopped does not read, and the socket fills. A renewal may then be lost; the
- * runner then drops the addresses when it goes on, which is safe. If a drop is lost, no DOWN
- * arrives, the daemon ends, and the runner drops them for that reason.
+ * A runner that was stopped does not read, and the socket fills. If a renewal is lost, the runner
+ * drops the addresses when it goes on, which is safe. If a drop is lost, no DOWN arrives, the
+ * daemon ends, and the runner drops the addresses for that reason.
  */
 static void request(struct hf_addresses *a, enum hf_addresses_order order, uint64_t until_ms)
 {

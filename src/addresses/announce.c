@@ -1,11 +1,11 @@
 /*
  * holdfast-announce: tells the neighbours of an interface that an address has moved to it, so that
- * they do not go on sending to the host that had it before. It uses gratuitous ARP for IPv4 (RFC
- * 5227, section 3), as a request and as a reply, because devices differ in which of them they heed;
- * and unsolicited neighbour advertisement for IPv6 (RFC 4861, section 7.2.6).
+ * they do not go on sending to the host that had the address before. It uses gratuitous ARP for
+ * IPv4 (RFC 5227, section 3), as a request and as a reply, because devices differ in which of them
+ * they heed; and unsolicited neighbour advertisement for IPv6 (RFC 4861, section 7.2.6).
  *
- * The shipped hook calls it. Frames get lost, so the hook repeats them, but only while the
- * interface still has the address: it may have moved on, and then the next host announces it. The
+ * The shipped hook calls this program. Frames get lost, so it repeats them, but only while the
+ * interface still has the address: if the address has moved on, the next host announces it. The
  * program needs CAP_NET_RAW.
  */
 #include <errno.h>
@@ -44,7 +44,7 @@ static bool is_ethernet(const struct sockaddr_ll *link, const struct interface *
            link->sll_halen == ETH_ALEN;
 }
 
-/* True if the interface has the address; also finds the interface's own hardware address. */
+/* True if the interface has the address. It also finds the interface's own hardware address. */
 static bool has_address(struct interface *interface, const struct hf_addr *addr)
 {
     struct ifaddrs *list;
@@ -134,7 +134,9 @@ static int send_advertisement(int fd, const struct interface *interface, const s
     struct sockaddr_storage to;
     unsigned from_len = hf_addr_to_sockaddr(addr, &from);
     unsigned to_len;
-    int hops = 255; /* receivers ignore advertisements that a router could have passed on */
+    /* Receivers ignore an advertisement with less than 255 hops, which a router could have passed
+     * on. */
+    int hops = 255;
 
     (void)hf_addr_parse("ff02::1", &everyone);
     everyone.scope = (uint32_t)interface->index;

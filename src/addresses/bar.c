@@ -1,10 +1,10 @@
 /*
  * Bars addresses from being a source: a policy rule "from ADDRESS blackhole", by rtnetlink.
  *
- * Linux sends nothing from an IPv4 address that the host does not have. From an IPv6 address it
- * does send: repeats of a connection, its FIN, and packets of a stopped process that goes on. So an
- * address is barred when it is dropped, and the bar is lifted when it is taken again. The shipped
- * hook uses the same rule.
+ * Linux sends nothing from an IPv4 address that the host does not have. From an IPv6 address that
+ * is gone it still sends: repeats of a connection, its FIN, and packets of a stopped process that
+ * goes on. So an address is barred when it is dropped, and the bar is lifted when it is taken
+ * again. The shipped hook uses the same rule.
  */
 #include <errno.h>
 #include <linux/fib_rules.h>
@@ -27,7 +27,8 @@ struct rule {
     uint32_t priority;
 };
 
-/* Lifts the bar. The rule may be there more than once, if other programs added it. */
+/* Lets packets leave from an address again. Its rule may be there more than once, if other programs
+ * added it. */
 static int lift(int fd, struct rule *rule)
 {
     int rv = 0;

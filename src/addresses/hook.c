@@ -13,7 +13,8 @@
 
 enum { ENVIRONMENT_MAX = 32 };
 
-/* The hook gets a PATH that every Debian has, and the variables that the operator meant for it. */
+/* Chooses the hook's environment: a PATH that every Debian has, and the variables that the operator
+ * meant for the hook. */
 static void choose_environment(char *out[ENVIRONMENT_MAX])
 {
     static char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -29,8 +30,8 @@ static void choose_environment(char *out[ENVIRONMENT_MAX])
     out[n] = NULL;
 }
 
-/* Starts the hook with default signals: the runner ignores those of a stop, and a hook must not
- * inherit that. */
+/* Starts the hook with default signals: the runner ignores the signals of a stop, and a hook must
+ * not inherit that. */
 static int spawn(pid_t *pid, const char *path, char *const argv[], char *const env[])
 {
     posix_spawnattr_t attr;
@@ -89,7 +90,7 @@ int hf_hook_start(struct hf_hook *hook, const struct hf_addresses_config *config
         return rv == ENOENT ? HF_ENOENT : rv == EACCES ? HF_EDENIED : HF_EUNAVAIL;
     }
     hook->pidfd = pidfd_open(hook->pid, 0);
-    if (hook->pidfd < 0) { /* without a pidfd the end of the hook would not be seen */
+    if (hook->pidfd < 0) { /* without a pidfd the runner would not see the end of the hook */
         hf_hook_kill(hook);
         (void)hf_hook_finish(hook);
         return HF_EUNAVAIL;

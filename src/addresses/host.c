@@ -1,6 +1,6 @@
 /*
  * Finds which of the addresses this host has, and on which interfaces (RTM_GETADDR). If an address
- * comes or goes while the kernel lists them, it may leave out others, and marks the list
+ * comes or goes while the kernel lists them, the kernel may leave out others, and marks the list
  * (NLM_F_DUMP_INTR). Such a list proves that the addresses in it are there; it does not prove that
  * others are not.
  */
@@ -15,7 +15,7 @@
 
 enum { ANSWER_MAX = 32768, TRIES = 16 };
 
-/* Returns the number of the address in the configuration; -1: it is none of them. */
+/* Returns the number of the address in the configuration; -1: it is not configured. */
 static int number_of(const struct hf_addr *addresses, unsigned n, uint8_t family,
                      const uint8_t *bytes, unsigned len)
 {
@@ -108,7 +108,9 @@ bool hf_host_news(int fd, const struct hf_addr *addresses, unsigned n, int *adde
         ssize_t received = recv(fd, &news, sizeof(news), MSG_DONTWAIT);
         size_t size = received > 0 ? (size_t)received : 0;
 
-        /* ENOBUFS: the kernel had more to tell than the socket holds. */
+        /*
+         * ENOBUFS: the kernel had more to tell than the socket could hold, so there was something.
+         */
         if (received < 0 && errno != ENOBUFS && errno != EINTR)
             return any;
         any = true;

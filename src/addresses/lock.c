@@ -1,8 +1,8 @@
 /*
- * Lets only one runner handle each address in each network of this host. What keeps a second one
- * away is a TCP socket that is bound to the address and never listens: the kernel lets one process
- * bind it, only one with CAP_NET_BIND_SERVICE may try, and it ends with the process. A file would
- * not do: hosts of containers share the network and not /run. Other hosts see nothing of it.
+ * Lets only one runner handle each address in each network of this host. The lock is a TCP socket
+ * that is bound to the address and never listens: the kernel lets only one process bind it, asks
+ * for CAP_NET_BIND_SERVICE, and frees it when the process ends. A lock file would not do:
+ * containers of one host may share the network and not /run. Other hosts see nothing of the lock.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,8 +15,9 @@
 #include "base/error.h"
 
 enum {
-    LOCK_PORT = 404, /* reserved, not assigned to a service that is in use, and below the range
-                        that RPC clients bind to (512 to 1023) */
+    /* Port 404 is reserved, not assigned to a service that is in use, and below the range that RPC
+     * clients bind to (512 to 1023). */
+    LOCK_PORT = 404,
     WAIT_MS = 20,
 };
 
@@ -56,7 +57,7 @@ void hf_addresses_unlock(struct hf_addresses_lock *lock)
         close(lock->fds[--lock->n]);
 }
 
-/* True if an earlier place has the same address: it is locked once. */
+/* True if the configuration has this address in an earlier place: each address is locked once. */
 static bool is_repeated(const struct hf_addresses_config *config, unsigned at)
 {
     for (unsigned i = 0; i < at; i++) {

@@ -14,26 +14,26 @@ enum hf_addresses_order { HF_ORDER_TAKE = 1, HF_ORDER_RENEW, HF_ORDER_DROP };
 
 struct hf_addresses_request {
     uint32_t order;
-    uint32_t take; /* TAKE: the number of this take */
+    uint32_t take; /* TAKE: the number that this request to take the addresses has */
     uint64_t valid_until_ms;
 };
 
 struct hf_addresses_answer {
-    uint32_t event; /* one of UP, FAILED, DOWN */
-    uint32_t take;  /* UP, FAILED: the number of the take that this answers */
+    uint32_t event; /* the event that is reported: UP, FAILED or DOWN */
+    uint32_t take;  /* UP, FAILED: the number of the take that this message answers */
     int32_t error;
 };
 
 /* ---- one run of the hook ---- */
 
 struct hf_hook {
-    pid_t pid; /* the process; 0: none runs */
+    pid_t pid; /* the hook's process; 0: no hook runs */
     pid_t
-        /* The hook before this one, which is not reaped yet, so that its process group is still its
-         * own; 0: none. */
+        /* The hook before this one. It is not reaped yet, so that no other process group can have
+         * its number; 0: none. */
         former;
     int pidfd;    /* is readable when the hook has ended */
-    bool taking;  /* true: the hook takes; false: it drops */
+    bool taking;  /* true: the hook takes the addresses; false: it drops them */
     bool overdue; /* the hook was killed because it took too long */
     bool stopped; /* the hook was killed because its result is no longer wanted */
     uint64_t deadline_ms;
@@ -48,15 +48,16 @@ int hf_hook_start(struct hf_hook *hook, const struct hf_addresses_config *config
                   uint64_t now_ms);
 /* Kills the hook, with its children; the caller still waits for its end. */
 void hf_hook_kill(struct hf_hook *hook);
-/* Returns the result once pidfd is readable: 0 if the hook ended with status 0. Then the next can
- * be started. */
+/* Returns the result of the hook once pidfd is readable: 0 if it ended with status 0. The next hook
+ * can be started then. */
 int hf_hook_finish(struct hf_hook *hook);
 
 /* ---- netlink ---- */
 
-/* Opens a socket of the routing family, which hears what these groups tell; negative: errno. */
+/* Opens a netlink socket of the routing family that hears of changes in these groups; negative:
+ * errno. */
 int hf_netlink_open(uint32_t groups);
-/* Sends one order that asks for an acknowledgement. Returns 0, or the kernel's refusal as a
+/* Sends one order to the kernel, which must acknowledge it. Returns 0, or the kernel's refusal as a
  * negative errno. */
 int hf_netlink_ask(int fd, const struct nlmsghdr *order);
 
@@ -64,7 +65,7 @@ int hf_netlink_ask(int fd, const struct nlmsghdr *order);
 
 enum { HF_HELD_MAX = 64 };
 
-/* One of the addresses, named by its number in the configuration, on one interface. */
+/* One of the configured addresses, by its number in the configuration, on one interface. */
 struct hf_held {
     struct ifaddrmsg head;
     unsigned number;
@@ -75,16 +76,16 @@ struct hf_held_list {
     unsigned n;
 };
 
-/* Lists which of the addresses the host has. Returns HF_EBUSY if addresses changed meanwhile, and
- * some may be missing in the list. */
+/* Lists which of the addresses the host has. Returns HF_EBUSY if addresses changed meanwhile, so
+ * that some may be missing in the list. */
 int hf_host_list(int fd, const struct hf_addr *addresses, unsigned n, struct hf_held_list *out);
 
-/* Reads what the kernel has told; true if there was anything. Bit i of *added is set if
- * addresses[i] came to an interface, even if it has gone since. */
+/* Reads what the kernel has told about addresses; true if it told anything. Bit i of *added is set
+ * if addresses[i] came to an interface, even if it has gone since. */
 bool hf_host_news(int fd, const struct hf_addr *addresses, unsigned n, int *added);
 
-/* Returns which of the addresses the host has: bit i for addresses[i]. Negative: the kernel does
- * not say. */
+/* Returns which of the addresses the host has: bit i stands for addresses[i]. Negative: the kernel
+ * does not say. */
 int hf_addresses_present(const struct hf_addr *addresses, unsigned n);
 
 /*
@@ -108,18 +109,18 @@ struct hf_addresses_lock {
 /*
  * Locks all addresses. Returns HF_EBUSY if another process has one of them, and kept it for
  * config->lock_ms; HF_EDENIED without CAP_NET_BIND_SERVICE. Children inherit the lock; it ends when
- * the last has closed it.
+ * the last process has closed it.
  */
 int hf_addresses_lock(const struct hf_addresses_config *config, struct hf_addresses_lock *lock);
 void hf_addresses_unlock(struct hf_addresses_lock *lock);
 
 /* ---- the runner ---- */
 
-/* Serves the other end of socket until the daemon has ended, or closed it, and the addresses are
- * down. */
+/* The runner serves the daemon at the other end of socket, until the daemon has ended or closed
+ * that end, and the addresses are down. */
 struct hf_runner_files {
     int socket;
-    int daemon; /* a pidfd: readable when the daemon has ended */
+    int daemon; /* a pidfd that is readable when the daemon has ended */
     struct hf_addresses_lock lock;
 };
 

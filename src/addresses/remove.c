@@ -1,7 +1,5 @@
-/*
- * Removes addresses from the host's interfaces by rtnetlink (RTM_DELADDR). No program is run and
- * nothing is waited for but the kernel, so this works at once, whatever the hook does.
- */
+/* Removes addresses from the host's interfaces by rtnetlink (RTM_DELADDR). The removal runs no
+ * program and waits for nothing but the kernel, so it works at once, whatever the hook does. */
 #include <linux/if_link.h>
 #include <linux/ip.h>
 #include <linux/rtnetlink.h>
@@ -18,7 +16,8 @@ enum { ROUNDS = 8, ALONE_BITS = 32 };
 /*
  * Removing the first IPv4 address of a network makes an interface lose all others of that network,
  * the host's own among them, unless promote_secondaries is set, as systemd does for all interfaces.
- * So it is set here. A host address (/32), as the shipped hook adds it, has no others beside it.
+ * So this function sets it. A host address (/32), as the shipped hook adds it, has no others beside
+ * it.
  */
 static void keep_other_addresses(int fd, const struct hf_held *held)
 {
@@ -81,8 +80,8 @@ static int remove_one(int fd, const struct hf_addr *address, const struct hf_hel
     return hf_netlink_ask(fd, &order.head);
 }
 
-/* Removes what a list shows even if the list was interrupted; only a whole list without any of the
- * addresses is the end. */
+/* Removes the addresses that a list shows even if the list was interrupted; only a whole list
+ * without any of them proves that they are gone. */
 int hf_addresses_remove(const struct hf_addr *addresses, unsigned n, enum hf_log_level level,
                         const char *reason)
 {

@@ -19,50 +19,52 @@
 #include "base/log.h"
 
 enum {
-    /* How often the runner tries to drop when the daemon is gone; then it gives up. */
+    /* How often a runner whose daemon is gone tries to drop the addresses before it gives up. */
     LAST_ATTEMPTS = 25,
     /*
-     * How often addresses that are up may be lost, each time within LOSSES_MS of the time before.
+     * How often addresses that are up may be lost, each time within LOSSES_MS of the loss before.
      */
     LOSSES_MAX = 3,
     LOSSES_MS = 60000,
-    /* How many requests are read before the runner looks at what else is due. */
+    /* How many of the daemon's requests are read before the runner looks at what else is due. */
     TURN_REQUESTS = 64,
 };
 
-/* UNKNOWN is the state at the start, and after a hook that did not end well. */
+/* UNKNOWN is the state of the addresses at the start, and after a hook that did not end well. */
 enum state { UNKNOWN, UP, DOWN };
 
 struct runner {
     const struct hf_addresses_config *config;
     int socket; /* the socket to the daemon; -1: the daemon is gone */
-    int daemon; /* the daemon's pidfd, or -1 */
+    int daemon; /* the daemon's pidfd; -1: there is none */
     int timer;
     int news; /* the socket on which the kernel tells that an address came or went */
     struct hf_hook hook;
     enum state state;
 
     bool wanted_up;
-    uint32_t take;           /* the number of the last take or drop */
-    bool take_open;          /* the last take is not answered yet */
+    uint32_t take;           /* the number of the last request to take or drop the addresses */
+    bool take_open;          /* the last request to take the addresses is not answered yet */
     uint64_t valid_until_ms; /* when the lease runs out */
-    const char *why_down;    /* the reason to drop, for the log */
-    bool asked_down;   /* the daemon asked for the drop; any other reason is worth a warning */
+    const char *why_down;    /* the reason to drop the addresses, for the log */
+    /* The daemon asked for the drop; a drop for another reason is logged as a warning. */
+    bool asked_down;
     int drop_error;    /* the error of the hook in the last attempt to drop */
-    uint64_t retry_ms; /* when the next attempt is made */
+    uint64_t retry_ms; /* when the next attempt to drop is made */
     unsigned attempts; /* how many attempts to drop were made in a row */
 
-    int known;        /* the addresses that the host has had since the take, as bits */
-    int added;        /* the addresses that the running hook has added, as bits */
-    uint64_t look_ms; /* when to look whether the host still has them; 0: there is no news */
-    unsigned losses;  /* how many losses there were in a row */
-    uint64_t lost_ms; /* when the last loss was */
+    int known; /* the addresses that the host has had since the take, as bits */
+    int added; /* the addresses that the running hook has added, as bits */
+    /* When to look whether the host still has the addresses; 0: the kernel told of no change. */
+    uint64_t look_ms;
+    unsigned losses;  /* how many times in a row addresses were lost */
+    uint64_t lost_ms; /* when an address was lost last */
 };
 
 /* ---- to the daemon ---- */
 
-/* Answers the daemon. If the socket is full, the daemon is stopped, and has enough to read when it
- * goes on. */
+/* Answers the daemon. The answer is lost if the socket is full: then the daemon is stopped, and has
+ * enough to read when it goes on. */
 static void answer(struct runner *r, enum hf_addresses_event event, int error)
 {
     struct hf_addresses_answer message = {
@@ -160,7 +162,7 @@ static void drop_done(struct runner *r)
 {
     int left = remove_addresses(r);
 
-    if (left != 0) { /* some are left: try again, after a pause */
+    if (left != 0) { /* some addresses are left, so the removal is tried again after a pause */
         if (r->attempts++ % LAST_ATTEMPTS == 0)
             hf_log(HF_LOG_ERROR, "cannot drop the addresses",
                    HF_STR("reason", left < 0 ? hf_strerror(left) : "the host still has them"),
@@ -174,11 +176,11 @@ static void drop_done(struct runner *r)
         hf_log(r->asked_down ? HF_LOG_INFO : HF_LOG_WARN, "addresses dropped",
                HF_STR("service", r->config->service), HF_STR("reason", r->why_down));
     r->why_down = NULL;
-    if (!r->wanted_up) /* if a take has arrived meanwhile, its result is the answer */
+    if (!r->wanted_up) /* a take that has arrived meanwhile gets its own answer */
         answer(r, HF_ADDRESSES_DOWN, r->drop_error);
 }
 
-/* The addresses go first, and then the hook is called, because it may hang. */
+/* Removes the addresses before it calls the hook, because the hook may hang. */
 static void begin_drop(struct runner *r, uint64_t now)
 {
     r->state = UNKNOWN;
@@ -212,7 +214,7 @@ static void begin_take(struct runner *r, uint64_t now)
  * Judges a hook that has ended well. If the host lacks an address that it had since the last drop,
  * the take has failed. If the hook added an address that went before the hook ended, this is a loss
  * like any other, and is looked for at once. An address that the host never had belongs to no
- * interface: a hook may do other things with it.
+ * interface: a hook may do other things with such an address.
  */
 static void taken(struct runner *r)
 {
@@ -248,8 +250,8 @@ static void hook_ended(struct runner *r)
     }
 }
 
-/* Checks whether the host still has the addresses that it had after the take; lost ones are taken
- * again. */
+/* Checks whether the host still has the addresses that it had after the take; lost addresses are
+ * taken again. */
 static void look_for_losses(struct runner *r, uint64_t now)
 {
     int present = hf_addresses_present(r->config->addresses, r->config->n_addresses);
@@ -262,7 +264,7 @@ static void look_for_losses(struct runner *r, uint64_t now)
         return;
     r->losses = now - r->lost_ms < LOSSES_MS ? r->losses + 1 : 1;
     r->lost_ms = now;
-    r->take_open = true; /* the daemon gets an answer to this take, too */
+    r->take_open = true; /* the daemon gets an answer to the repeated take, too */
     hf_log(HF_LOG_WARN, "this host has lost an address of the service",
            HF_STR("service", r->config->service),
            HF_ADDR("address", &r->config->addresses[__builtin_ctz((unsigned)lost)]),
@@ -309,7 +311,7 @@ static void step(struct runner *r, uint64_t now)
 
 /* ---- the loop ---- */
 
-/* Returns when a step is due although nothing arrives; 0: never. */
+/* Returns when the runner's next step is due although nothing arrives; 0: never. */
 static uint64_t next_ms(const struct runner *r)
 {
     uint64_t next = r->wanted_up ? r->valid_until_ms : 0;
@@ -318,7 +320,9 @@ static uint64_t next_ms(const struct runner *r)
         next = r->hook.deadline_ms;
     if (!r->hook.pid && r->wanted_up && r->state == UP && r->look_ms && r->look_ms < next)
         next = r->look_ms;
-    /* The time may be 0, which would mean never: 1 is long ago, so the step is taken at once. */
+    /*
+     * retry_ms may be 0, which would mean never here; 1 is long ago, so the step is taken at once.
+     */
     if (!r->hook.pid && !r->wanted_up && r->state != DOWN)
         next = r->retry_ms ? r->retry_ms : 1;
     return next;
@@ -355,8 +359,10 @@ static void wait_for_news(struct runner *r)
         daemon_ended(r);
     else if (fds[1].revents)
         read_requests(r);
-    /* The look comes a moment later, because an interface that goes down and up again loses its
-     * addresses one by one. While a hook runs, the look waits for its end. */
+    /*
+     * The runner looks at the addresses a moment later, because an interface that goes down and up
+     * again loses its addresses one by one. While a hook runs, the runner waits for its end first.
+     */
     told = fds[3].revents &&
            hf_host_news(r->news, r->config->addresses, r->config->n_addresses, &added);
     r->added |= added;
@@ -396,9 +402,9 @@ static void keep_two_capabilities(void)
 }
 
 /*
- * The terminal and the service manager send the signals of a stop to all processes. The runner ends
- * when the daemon has, and the addresses are down. If it were killed with the daemon
- * (PR_SET_PDEATHSIG), they would stay up.
+ * The terminal and the service manager send the signals of a stop to all processes, so the runner
+ * ignores them. It ends when the daemon has ended and the addresses are down. If it were killed
+ * with the daemon (PR_SET_PDEATHSIG), the addresses would stay up.
  */
 static void become_runner(const struct hf_addresses_config *config)
 {
@@ -413,7 +419,8 @@ static void become_runner(const struct hf_addresses_config *config)
         keep_two_capabilities();
 }
 
-/* The log has a thread of its own: a reader that has stopped must not keep the addresses up. */
+/* A thread writes the runner's log, so that a stopped reader of the log cannot keep the addresses
+ * up. */
 void hf_runner_run(const struct hf_addresses_config *config, struct hf_runner_files *files)
 {
     struct runner r = {
@@ -422,7 +429,8 @@ void hf_runner_run(const struct hf_addresses_config *config, struct hf_runner_fi
     become_runner(config);
     r.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     r.news = hf_netlink_open(RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
-    if (r.timer < 0 || r.news < 0 || hf_log_start() < 0) /* the daemon sees our end */
+    /* The runner ends, which the daemon sees. */
+    if (r.timer < 0 || r.news < 0 || hf_log_start() < 0)
         _exit(EXIT_FAILURE);
     while (!is_done(&r)) {
         step(&r, hf_clock_boot_ms());
