@@ -24,8 +24,8 @@ static struct {
     int (*confine)(void);
     bool (*is_fatal)(int call);
     int ending;
-    int confined; /* the value that confine() returned */
-    int fd;       /* the descriptor of the listener; -1: there is none */
+    int confined; /* the result of confine() on the watching thread */
+    int fd;       /* the descriptor that hears of system calls; -1: there is none */
     int record;   /* the descriptor of the file that calls are written to; -1: there is none */
     sem_t started;
     sem_t loaded;
@@ -33,8 +33,8 @@ static struct {
     char names[CALLS_MAX][NAME_MAX_BYTES];
 } watch = {.fd = -1, .record = -1};
 
-/* The names are found in advance, because a thread that makes an unexpected call may hold the lock
- * of malloc. */
+/* Finds the names of system calls in advance, because a thread that makes an unexpected call may
+ * hold the lock of malloc. */
 static void find_names(void)
 {
     for (int call = 0; call < CALLS_MAX; call++) {
@@ -64,8 +64,10 @@ static void record(const char *name, const struct seccomp_data *data)
     (void)!write(watch.record, line, strlen(line));
 }
 
-/* Logs each call once: a library that makes it in every turn of the loop must not fill a disk. The
- * arguments tell which form of the call was refused; cut to 32 bits they show no address. */
+/*
+ * Logs each unexpected call once: a library that makes it in every turn of the loop must not fill a
+ * disk. The arguments tell which form of the call was refused; cut to 32 bits they show no address.
+ */
 static void tell(const char *name, const struct seccomp_data *data, bool fatal)
 {
     if (data->nr >= 0 && data->nr < CALLS_MAX) {
@@ -100,8 +102,8 @@ static void await(sem_t *semaphore)
     }
 }
 
-/* This thread waits for no lock that a thread which made a call outside the filter could hold. Once
- * the descriptor is closed, the kernel itself answers ENOSYS. */
+/* The thread that hears of unexpected calls. It waits for no lock that a thread which made such a
+ * call could hold. Once the descriptor is closed, the kernel itself answers ENOSYS. */
 static void *hear(void *unused)
 {
     (void)unused;
@@ -141,7 +143,7 @@ int hf_call_watch_start(int (*confine)(void), bool (*is_fatal)(int call), int en
     open_record();
     if (sem_init(&watch.started, 0, 0) < 0 || sem_init(&watch.loaded, 0, 0) < 0)
         return HF_EUNAVAIL;
-    sigfillset(&all); /* signals are for the thread of the loop */
+    sigfillset(&all); /* the loop's thread takes the signals, so the watching thread blocks them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&thread, NULL, hear, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -9,7 +9,9 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* Programs with coverage or sanitizers write reports to, and run programs from, any place. */
+/*
+ * Programs with coverage or sanitizers write reports to any place, and run programs from any place.
+ */
 #ifdef HF_INSTRUMENTED
 static const bool INSTRUMENTED = true;
 #else
@@ -63,8 +65,8 @@ int hf_confine(const struct hf_confine *confine)
     }
     if (user->change) /* libpq looks for certificates and passwords in the home directory */
         (void)setenv("HOME", user->home, 1);
-    if (INSTRUMENTED) /* otherwise the leak check could not look at the process, which has changed
-                         its user */
+    /* Otherwise the leak check could not look at the process, because it has changed its user. */
+    if (INSTRUMENTED)
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     files = INSTRUMENTED ? HF_EUNAVAIL : hf_confine_files(confine);
     if (files < 0 && !INSTRUMENTED)

@@ -25,7 +25,7 @@
 
 enum { HF_CONFINE_PATHS_MAX = 8, HF_CONFINE_ERROR_MAX = 512 };
 
-/* The user to become. */
+/* The user that the process becomes. */
 struct hf_confine_user {
     bool change; /* false: the process stays the user it was started as */
     uid_t uid;
@@ -41,13 +41,13 @@ struct hf_confine {
         *write[HF_CONFINE_PATHS_MAX];
     const char *remove[HF_CONFINE_PATHS_MAX]; /* directories in which a socket is removed at exit */
     const char *read[HF_CONFINE_PATHS_MAX];   /* files that are read again while running */
-    /* Each list ends with NULL. */
+    /* Each of these lists of paths ends with NULL. */
 };
 
 /*
- * wanted is a name or a number; "" means to stay; "auto" means the user holdfast, if there is one.
- * Without root the process stays what it is. Returns HF_ENOENT, with the reason in error, if the
- * user does not exist.
+ * Finds the user that the process is to become. wanted is a name or a number; "" means to stay;
+ * "auto" means the user holdfast, if there is one. A process that is not root stays what it is.
+ * Returns HF_ENOENT, with the reason in error, if the user does not exist.
  */
 int hf_confine_find_user(const char *wanted, struct hf_confine_user *out,
                          char error[HF_CONFINE_ERROR_MAX]);
@@ -60,9 +60,8 @@ int hf_confine_find_user(const char *wanted, struct hf_confine_user *out,
 int hf_confine_give_directory(const struct hf_confine_user *user, const char *path,
                               const char *const names[], char error[HF_CONFINE_ERROR_MAX]);
 
-/*
- * Finds the user who owns the file or directory; change is false without root, or if root owns it.
- */
+/* Finds the user who owns the file or directory; out->change is false without root, or if root owns
+ * it. */
 void hf_confine_find_owner(const char *path, struct hf_confine_user *out);
 
 /* Acts as the user until hf_confine_return_user(), so that files and sockets that are made
@@ -71,17 +70,17 @@ int hf_confine_borrow_user(const struct hf_confine_user *user);
 void hf_confine_return_user(const struct hf_confine_user *user);
 
 /* Confines the process for good; it must have only one thread. The log says what could not be done.
- * The process must end if this fails, which it does only where privileges could not be given up. */
+ * This fails only where privileges could not be given up; then the process must end. */
 int hf_confine(const struct hf_confine *confine);
 
 /*
- * Is called at the start, before any library is used that keeps what it learns about the kernel.
- * From here on, system calls that hf_confine() will refuse are refused (system_calls.c says why).
- * Without it hf_confine() leaves system calls alone. It also sets no_new_privs.
+ * Must be called at the start, before any library is used that keeps what it learns about the
+ * kernel. From here on, system calls that hf_confine() will refuse are refused (system_calls.c says
+ * why). Without this call hf_confine() leaves system calls alone. It also sets no_new_privs.
  */
 int hf_confine_begin(void);
 
-/* These are the parts of hf_confine(). Each returns HF_EUNAVAIL if the kernel cannot do it. */
+/* The parts of hf_confine(). Each returns HF_EUNAVAIL if the kernel cannot do it. */
 int hf_confine_files(const struct hf_confine *confine);
 int hf_confine_system_calls(void);
 

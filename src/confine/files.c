@@ -31,9 +31,9 @@ static const uint64_t CHANGE = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS
                                LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_TRUNCATE;
 
 /*
- * These serve name services, time zones, TLS, shared libraries that are loaded when first needed
- * (the resolver's modules), and what the C library asks of the kernel. /run is there because
- * resolv.conf often leads there.
+ * These directories serve name services, time zones, TLS, shared libraries that are loaded when
+ * first needed (the resolver's modules), and what the C library asks of the kernel. /run is among
+ * them because resolv.conf often leads there.
  */
 static const char *const SYSTEM[] = {"/etc",  "/usr", "/lib", "/lib64",
                                      "/proc", "/sys", "/run", NULL};
@@ -53,7 +53,7 @@ static uint64_t handled_by(long abi)
     return all;
 }
 
-/* Grants access to a path. One that does not exist cannot be granted, and need not be. */
+/* Grants access to a path. A path that does not exist cannot be granted, and need not be. */
 static int grant(int ruleset, const char *path, uint64_t access)
 {
     struct landlock_path_beneath_attr rule = {.allowed_access = access};
@@ -89,8 +89,9 @@ static int grant_directory_of(int ruleset, const char *file)
 }
 
 /*
- * An editor replaces a file by another of its name, so the directory it is in is granted; and if
- * the name is a symbolic link, the directory of the file that it leads to.
+ * Grants access to files. An editor replaces a file by another of its name, so access is granted to
+ * the directory of the file, and if its name is a symbolic link, to the directory of the file that
+ * the link leads to.
  */
 static int grant_files(int ruleset, const char *const files[])
 {

@@ -37,22 +37,22 @@
 #define CALL(name) SCMP_SYS(name)
 
 static const int ALLOWED[] = {
-    /* calls on files that are open */
+    /* calls that work on files that are open */
     CALL(read), CALL(readv), CALL(pread64), CALL(preadv), CALL(preadv2), CALL(write), CALL(writev),
     CALL(pwrite64), CALL(pwritev), CALL(pwritev2), CALL(close), CALL(close_range), CALL(lseek),
     CALL(fsync), CALL(fdatasync), CALL(sync_file_range), CALL(ftruncate), CALL(fallocate),
     CALL(fcntl), CALL(fcntl64), CALL(flock), CALL(dup), CALL(dup2), CALL(dup3), CALL(pipe),
     CALL(pipe2), CALL(fadvise64), CALL(sendfile),
-    /* calls on the file system */
+    /* calls that work on paths of the file system */
     CALL(open), CALL(openat), CALL(openat2), CALL(stat), CALL(fstat), CALL(lstat), CALL(newfstatat),
     CALL(fstatat64), CALL(statx), CALL(statfs), CALL(fstatfs), CALL(access), CALL(faccessat),
     CALL(faccessat2), CALL(readlink), CALL(readlinkat), CALL(getdents64), CALL(getcwd), CALL(mkdir),
     CALL(mkdirat), CALL(unlink), CALL(unlinkat), CALL(rename), CALL(renameat), CALL(renameat2),
     CALL(umask),
-    /* memory; mmap and mprotect have a rule of their own */
+    /* calls for memory; mmap and mprotect have a rule of their own */
     CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(msync), CALL(mincore),
     CALL(membarrier),
-    /* threads and time; clone has a rule of its own */
+    /* calls for threads and time; clone has a rule of its own */
     CALL(set_robust_list), CALL(rseq), CALL(set_tid_address), CALL(gettid), CALL(futex),
     CALL(futex_time64), CALL(sched_yield), CALL(sched_getaffinity), CALL(getcpu), CALL(nanosleep),
     CALL(clock_nanosleep), CALL(clock_gettime), CALL(clock_getres), CALL(gettimeofday), CALL(time),
@@ -64,7 +64,7 @@ static const int ALLOWED[] = {
     CALL(epoll_create), CALL(epoll_create1), CALL(epoll_ctl), CALL(epoll_wait), CALL(epoll_pwait),
     CALL(epoll_pwait2), CALL(poll), CALL(ppoll), CALL(select), CALL(pselect6), CALL(eventfd),
     CALL(eventfd2), CALL(timerfd_create), CALL(timerfd_settime),
-    /* sockets; socket has a rule of its own */
+    /* calls for sockets; socket itself has a rule of its own */
     CALL(socketpair), CALL(bind), CALL(listen), CALL(accept), CALL(accept4), CALL(connect),
     CALL(getsockname), CALL(getpeername), CALL(getsockopt), CALL(setsockopt), CALL(sendto),
     CALL(sendmsg), CALL(sendmmsg), CALL(recvfrom), CALL(recvmsg), CALL(recvmmsg), CALL(shutdown),
@@ -73,16 +73,17 @@ static const int ALLOWED[] = {
     CALL(getuid), CALL(geteuid), CALL(getgid), CALL(getegid), CALL(getgroups), CALL(getresuid),
     CALL(getresgid), CALL(getrlimit), CALL(getrusage), CALL(capget)};
 
-/* These calls are allowed or not depending on their arguments (add_conditions()). */
+/* The filter decides about these calls by their arguments (add_conditions()). */
 static const int CONDITIONAL[] = {CALL(socket), CALL(ioctl), CALL(prctl),    CALL(tgkill),
                                   CALL(clone),  CALL(mmap),  CALL(mprotect), CALL(prlimit64)};
 
-/* Only our own start makes these, to confine itself: no library can come to depend on them. */
+/* Only our own start makes these calls, to confine the process, so no library can come to depend on
+ * them. */
 static const int CONFINING[] = {CALL(seccomp), CALL(landlock_create_ruleset),
                                 CALL(landlock_add_rule), CALL(landlock_restrict_self)};
 
-/* Only an exploit would make these calls; at the start, the daemon itself makes those that change
- * the user and give files to it. */
+/* Only an exploit would make these calls, except that the daemon's own start makes those that
+ * change its user and give files to that user. */
 static const int FATAL[] = {CALL(execve),
                             CALL(execveat),
                             CALL(fork),
@@ -147,17 +148,18 @@ static const int FATAL[] = {CALL(execve),
                             CALL(tkill)};
 
 /*
- * Libraries try these calls and go on without them: they are neither allowed nor a reason to end.
- * clone3 takes its flags from memory, where a filter cannot look; the C library goes on with clone.
+ * Libraries try these calls and go on without them, so the calls are neither allowed nor a reason
+ * to end the process. clone3 takes its flags from memory, where a filter cannot look; the C library
+ * goes on with clone.
  */
 static const int ABSENT[] = {CALL(clone3),      CALL(io_uring_setup), CALL(add_key),
                              CALL(request_key), CALL(keyctl),         CALL(memfd_create)};
 
 #ifdef HF_INSTRUMENTED
 /*
- * Instrumented builds need these: the leak check clones a process that stops all threads and reads
- * their memory; reports are made readable by a program of their own; coverage locks and renames its
- * files.
+ * Instrumented builds need these calls: the leak check clones a process that stops all threads and
+ * reads their memory; reports are made readable by a program of their own; coverage locks and
+ * renames its files.
  */
 static const int FOR_INSTRUMENTS[] = {CALL(ptrace),
                                       CALL(process_vm_readv),
@@ -186,7 +188,7 @@ static const int FOR_INSTRUMENTS[] = {CALL(read)};
 static const bool UNEXPECTED_IS_FATAL = false;
 #endif
 
-/* The watching thread makes this call to end the process: it has no other effect. */
+/* The watching thread makes this call to end the process; the call has no other effect. */
 static const int ENDING = CALL(setns);
 
 static int add_each(scmp_filter_ctx filter, uint32_t action, const int calls[], size_t n)
@@ -195,13 +197,13 @@ static int add_each(scmp_filter_ctx filter, uint32_t action, const int calls[], 
 
     for (size_t i = 0; rv == 0 && i < n; i++) {
         rv = seccomp_rule_add(filter, action, calls[i], 0);
-        if (rv == -EACCES) /* the rule's action is the default action anyway */
+        if (rv == -EACCES) /* a rule with the default action is refused, and not needed */
             rv = 0;
     }
     return rv;
 }
 
-/* Allows the call if one of its first three arguments has one of these values. */
+/* Allows the call if this argument, one of its first three, has one of these values. */
 static int allow_values(scmp_filter_ctx filter, int call, unsigned argument,
                         const scmp_datum_t values[], size_t n)
 {
@@ -213,7 +215,7 @@ static int allow_values(scmp_filter_ctx filter, int call, unsigned argument,
     return rv;
 }
 
-/* Allows the call if these are the bits of mask in an argument. */
+/* Allows the call if the bits of this argument that mask selects equal `bits`. */
 static int allow_bits(scmp_filter_ctx filter, int call, unsigned argument, scmp_datum_t mask,
                       scmp_datum_t bits)
 {
@@ -221,7 +223,7 @@ static int allow_bits(scmp_filter_ctx filter, int call, unsigned argument, scmp_
                             SCMP_CMP(argument, SCMP_CMP_MASKED_EQ, mask, bits));
 }
 
-/* Allows calls that are good or bad depending on their arguments. */
+/* Adds the rules for calls that are allowed or not depending on their arguments. */
 static int add_conditions(scmp_filter_ctx filter)
 {
     static const scmp_datum_t families[] = {AF_UNIX, AF_INET, AF_INET6};
@@ -236,10 +238,10 @@ static int add_conditions(scmp_filter_ctx filter)
     const scmp_datum_t pid = (scmp_datum_t)getpid();
     int rv = allow_values(filter, CALL(socket), 0, families, HF_COUNT_OF(families));
 
-    if (rv == 0) /* the resolver asks which addresses this host has */
+    if (rv == 0) /* for the resolver, which asks which addresses this host has */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 2,
                               SCMP_CMP(0, SCMP_CMP_EQ, AF_NETLINK), SCMP_CMP(2, SCMP_CMP_EQ, 0));
-    if (rv == 0) /* asks which user is at the other end of a loopback connection */
+    if (rv == 0) /* for the question which user is at the other end of a loopback connection */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 2,
                               SCMP_CMP(0, SCMP_CMP_EQ, AF_NETLINK),
                               SCMP_CMP(2, SCMP_CMP_EQ, NETLINK_SOCK_DIAG));
@@ -251,7 +253,8 @@ static int add_conditions(scmp_filter_ctx filter)
         rv = allow_values(filter, CALL(tgkill), 0, &pid, 1);
     if (rv == 0) /* allows threads, but no processes */
         rv = allow_bits(filter, CALL(clone), 0, CLONE_THREAD, CLONE_THREAD);
-    if (rv == 0) /* memory is written or executed, never both; shared libraries are loaded late */
+    /* Memory may be writable or executable, never both; shared libraries may be loaded late. */
+    if (rv == 0)
         rv = allow_bits(filter, CALL(mmap), 2, PROT_EXEC, 0);
     if (rv == 0)
         rv = allow_bits(filter, CALL(mmap), 2, PROT_EXEC | PROT_WRITE, PROT_EXEC);
@@ -263,7 +266,7 @@ static int add_conditions(scmp_filter_ctx filter)
     return rv;
 }
 
-/* Adds the rules that the second filter has for all threads. fatal are calls for which the kernel
+/* Adds the rules that the second filter has for all threads. For the calls in fatal the kernel
  * itself ends the process. */
 static int add_rules(scmp_filter_ctx filter, const int fatal[], size_t n_fatal)
 {
@@ -277,7 +280,7 @@ static int add_rules(scmp_filter_ctx filter, const int fatal[], size_t n_fatal)
         rv = add_each(filter, SCMP_ACT_ERRNO(ENOSYS), ABSENT, HF_COUNT_OF(ABSENT));
     for (size_t i = 0; rv == 0 && i < n_fatal; i++) {
         rv = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, fatal[i], 0);
-        if (rv == -EACCES || rv == -EEXIST) /* the call is allowed already, or fatal */
+        if (rv == -EACCES || rv == -EEXIST) /* the call is already allowed, or already fatal */
             rv = 0;
     }
     return rv;
@@ -296,7 +299,7 @@ static int load(scmp_filter_ctx filter)
 {
     int rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
 
-    if (rv == 0) /* use a tree instead of a list: fewer comparisons for each call */
+    if (rv == 0) /* a tree instead of a list of rules needs fewer comparisons for each call */
         rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (rv == 0)
         rv = seccomp_load(filter);
@@ -328,8 +331,8 @@ int hf_confine_begin(void)
     return rv < 0 ? HF_EUNAVAIL : 0;
 }
 
-/* Loads the second filter for the calling thread and those it will start; *listener, if not NULL,
- * hears of calls that the filter does not list. */
+/* Loads the second filter for the calling thread and for those that it will start; *listener, if
+ * not NULL, becomes a descriptor that hears of calls that the filter does not list. */
 static int load_second(uint32_t otherwise, const int fatal[], size_t n_fatal, int *listener)
 {
     scmp_filter_ctx filter = seccomp_init(otherwise);
@@ -347,17 +350,17 @@ static int load_second(uint32_t otherwise, const int fatal[], size_t n_fatal, in
 }
 
 /*
- * Loads the filter of the watching thread, whose own calls must not wait for itself. The C library
- * makes every thread change its user when one does; in this thread that fails, and so ends the
- * process where the change began.
+ * Loads the filter of the watching thread, whose own calls must not wait for the thread itself. The
+ * C library makes every thread change its user when one does; in the watching thread that fails,
+ * and so ends the process where the change began.
  */
 static int confine_watcher(void)
 {
     return load_second(SCMP_ACT_ERRNO(ENOSYS), &ENDING, 1, NULL);
 }
 
-/* Starts the watching thread before the filter is loaded: a call that is made to start it cannot
- * wait for it. */
+/* Starts the watching thread before the filter is loaded, because calls that are made to start the
+ * thread cannot wait for it. */
 static int load_watched(void)
 {
     int listener = -1;
@@ -376,8 +379,8 @@ int hf_confine_system_calls(void)
         return HF_EUNAVAIL;
     if (load_watched() == 0)
         return 0;
-    /* A container's engine may watch already, and a process can have one watcher only: the kernel
-     * does what the watcher would, and its audit log alone has the name. */
+    /* A container's engine may watch already, and a process can have only one watcher: the kernel
+     * then does what ours would, and only the kernel's audit log has the name of the call. */
     return load_second(UNEXPECTED_IS_FATAL ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(ENOSYS), FATAL,
                        HF_COUNT_OF(FATAL), NULL);
 }

@@ -75,9 +75,9 @@ void hf_confine_find_owner(const char *path, struct hf_confine_user *out)
 }
 
 /*
- * Gives a file to the user if it is root's; files of another user are left alone. The user can
- * replace a name in his directory at any moment, so the file that was looked at is the one that is
- * given.
+ * Gives a file of root's to the user; files of other users stay as they are. The user can replace a
+ * name in his directory at any moment, so the file that was opened is looked at and given, not its
+ * name.
  */
 static int give(const struct hf_confine_user *user, int dir, const char *name)
 {
@@ -95,7 +95,7 @@ static int give(const struct hf_confine_user *user, int dir, const char *name)
     return rv;
 }
 
-/* Finds out what the user, and not root, will be able to do with the path. */
+/* Finds out what the user, without root's rights, will be able to do with the path. */
 static int try_as_user(const struct hf_confine_user *user, const char *path)
 {
     int rv = hf_confine_borrow_user(user) < 0 ? -EPERM : 0;
@@ -114,7 +114,7 @@ int hf_confine_give_directory(const struct hf_confine_user *user, const char *pa
 
     if (!user->change)
         return 0;
-    (void)mkdir(path, 0755); /* if the directory is still missing, open() says why */
+    (void)mkdir(path, 0755); /* if the directory is still missing, open() will say why */
     dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     rv = dir < 0 ? -errno : give(user, dir, ".");
     for (size_t i = 0; rv == 0 && names[i]; i++)
@@ -146,5 +146,5 @@ void hf_confine_return_user(const struct hf_confine_user *user)
     if (!user->change)
         return;
     if (seteuid(0) < 0 || setegid(0) < 0)
-        abort(); /* this cannot fail, because the real user is still root */
+        abort(); /* seteuid(0) cannot fail, because the real user is still root */
 }
