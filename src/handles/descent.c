@@ -1,6 +1,7 @@
 /*
- * A handle of unfs3 has a hash of the inode number of each directory on the way to the file, so
- * only a few directories of each level need a look: those with the same hash.
+ * Finds the file of a handle of unfs3. Such a handle has a hash of the inode number of each
+ * directory on the way to the file, so only a few directories of each level need a look: those with
+ * the hash of the handle.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 struct descent {
     const struct hf_handle *handle;
     dev_t device;
-    unsigned left; /* how many entries may still be looked at */
+    unsigned left; /* how many directory entries the search may still look at */
     struct stat *file;
     char *path;
     size_t len;
@@ -79,7 +80,8 @@ static bool search(struct descent *d, int fd, size_t level)
     return found;
 }
 
-/* Returns the number of hashes that lead from the server's root to ours, or -1 if these do not. */
+/* Returns how many hashes of the handle lead from the server's root to ours; -1 if its hashes do
+ * not. */
 static int match_way(const struct hf_root *root, const struct hf_handle *handle)
 {
     char path[HF_PATH_BYTES_MAX];

@@ -128,7 +128,7 @@ static bool same_folded(const struct hf_root *root, const struct hf_fsid *fsid)
     return memcmp(folded, fsid->uuid, fsid->uuid_len) == 0;
 }
 
-/* mountd takes f_fsid, as 16 hexadecimal digits, for the uuid of a file system without one. */
+/* For a file system without a uuid, mountd takes f_fsid as 16 hexadecimal digits. */
 static bool same_statfs_text(const struct hf_root *root, const struct hf_fsid *fsid)
 {
     struct hf_root other = *root;
@@ -139,7 +139,8 @@ static bool same_statfs_text(const struct hf_root *root, const struct hf_fsid *f
     return same_folded(&other, fsid);
 }
 
-/* A uuid that differs is no proof: servers take it from several places. */
+/* A uuid that differs does not prove that the file system is another one, because servers take
+ * uuids from several places. */
 unsigned hf_root_fits(const struct hf_root *root, const struct hf_fsid *fsid)
 {
     switch (fsid->kind) {
@@ -172,7 +173,7 @@ static void add_root(struct hf_exports *exports, const char *path, bool is_expor
     free(root->path);
 }
 
-/* Returns the part of path below root, without a slash in front; NULL if it is not below. */
+/* Returns the part of path below root, without a slash in front; NULL if path is not below root. */
 static const char *below(const struct hf_root *root, const char *path)
 {
     size_t len = strlen(root->path);
@@ -212,8 +213,8 @@ static void unescape(char *text)
     *out = '\0';
 }
 
-/* True for local file systems. Those that another host serves can hang, and a file of theirs has no
- * handle here. */
+/* True for local file systems. A file system that another host serves can hang, and its files have
+ * no handle of a server on this host. */
 static bool is_local(const char *type)
 {
     static const char *const OTHERS[] = {"nfs",  "nfs4",  "cifs",   "smb3",       "autofs",
@@ -233,8 +234,8 @@ FILE *hf_exports_mounts(struct hf_exports *exports)
     return exports->mounts;
 }
 
-/* Notes the mount of each root: the one with the longest path, and of mounts on one directory the
- * last one, which is the one seen. */
+/* Notes the mount that each root is in: the one with the longest path, and of several mounts on one
+ * directory the last one, which hides the others. */
 static void mark_mount(struct hf_exports *exports, const char *path, bool from_top)
 {
     struct hf_root mount = {.path = (char *)path};
@@ -296,8 +297,8 @@ static bool is_same(const struct stat *st, dev_t device, ino_t inode)
     return st->st_dev == device && st->st_ino == inode;
 }
 
-/* Opens the root's directory. The path had no symbolic link when it was looked for. A link that is
- * there now, or another directory, was put in its place to have files outside the exports shown. */
+/* Opens the root's directory. Its path had no symbolic link when the roots were looked for. A link
+ * that is there now, or another directory, was put there to show files outside the exports. */
 int hf_root_open(struct hf_root *root)
 {
     struct open_how how = {

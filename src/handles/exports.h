@@ -1,7 +1,7 @@
 /*
- * The exports: directories whose files may be named, and nothing outside them. A root is an export,
- * or a file system that is mounted below one, together with what identifies its file system in a
- * file handle.
+ * The exports: directories whose files may be named; files outside of them may not. A root is an
+ * export, or a file system that is mounted below one, together with what identifies its file system
+ * in a file handle.
  *
  * Roots are opened when a batch of requests begins and closed when it ends: a directory that stays
  * open would keep its file system from being unmounted.
@@ -22,13 +22,15 @@ enum { HF_EXPORTS_MAX = 64, HF_ROOTS_MAX = 256, HF_EXPORTS_FRESH_MS = 2000 };
 struct hf_root {
     char *path; /* the path without symbolic links; "/" or without a slash at its end */
     bool is_export;
-    bool is_whole; /* the root is all of a file system, so every file of that is inside */
-    /* The root's mount shows a file system from its top, so paths in it are true. */
+    /* The root is a whole file system, so every file of that file system is inside. */
+    bool is_whole;
+    /* The root's mount is no bind mount of a part of its file system, so the paths that the kernel
+     * gives for files in it are complete. */
     bool from_top;
-    size_t mount_len; /* the length of the path of that mount */
-    int fd;           /* the descriptor; -1: the root is not open */
+    size_t mount_len; /* the length of the path of the root's mount */
+    int fd;           /* the descriptor of the root's directory; -1: the root is not open */
     dev_t device;
-    ino_t inode; /* the inode of the root; 0: not looked at yet */
+    ino_t inode; /* the inode of the root's directory; 0: it was not looked at yet */
     uint32_t statfs[2];
     uint8_t uuid[16];
     bool has_uuid;
@@ -50,31 +52,31 @@ void hf_exports_free(struct hf_exports *exports);
  * HF_ELIMIT, HF_ENOMEM. */
 int hf_exports_add(struct hf_exports *exports, const char *path);
 
-/* Looks for the roots again if the last look is not fresh. */
+/* Looks for the roots again if the last look is too old. */
 void hf_exports_look(struct hf_exports *exports, int64_t now_ms);
 
-/* Returns the list of mounts, opened if need be, or NULL if there is none. A process that gives up
- * the right to read files calls this before. */
+/* Returns the list of mounts, which it opens if need be; NULL if there is none. A process that
+ * gives up the right to read files must call this before. */
 FILE *hf_exports_mounts(struct hf_exports *exports);
 
-/* Returns the root's directory, opened if need be; -1 if it cannot be opened, or if another
+/* Returns the root's directory, which it opens if need be; -1 if it cannot be opened, or if another
  * directory has taken its place since the last look. */
 int hf_root_open(struct hf_root *root);
 void hf_exports_close(struct hf_exports *exports);
 
-/* Tells how well a file system fits a handle: 0 not at all, 1 it may be, 2 it is named. */
+/* Tells how well a file system fits a handle: 0 not at all, 1 possibly, 2 the handle names it. */
 unsigned hf_root_fits(const struct hf_root *root, const struct hf_fsid *fsid);
 
 /* True if a path that the kernel named is below an export whose directory is still in its place. */
 bool hf_exports_has(struct hf_exports *exports, const char *path);
 
-/* Opens path (O_PATH) if it leads to this file and is inside an export; follows no symbolic link.
- * Returns -1 otherwise. */
+/* Opens path (O_PATH) if it leads to the file that `file` describes and is inside an export;
+ * follows no symbolic link. Returns -1 otherwise. */
 int hf_exports_open(struct hf_exports *exports, const char *path, const struct stat *file);
 bool hf_exports_holds(struct hf_exports *exports, const char *path, const struct stat *file);
 
 /* Opens a path below a root without following a symbolic link; "" is the root itself. Mount points
- * are crossed only with `across`. */
+ * are crossed only if `across` is set. */
 int hf_root_open_below(struct hf_root *root, const char *relative, int flags, bool across);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-/* Takes len bytes from the front; NULL if there are not as many. */
+/* Takes len bytes from the front of *from; NULL if there are fewer. */
 static const uint8_t *take(struct hf_bytes *from, size_t len)
 {
     const uint8_t *data = from->data;
@@ -16,7 +16,7 @@ static const uint8_t *take(struct hf_bytes *from, size_t len)
     return data;
 }
 
-/* Numbers are in the order of bytes of the host: the server that made the handle runs on it. */
+/* Reads a number in the byte order of this host, where the server that made the handle runs. */
 static uint16_t number16(const uint8_t *p)
 {
     uint16_t n;
@@ -41,7 +41,9 @@ static uint64_t number64(const uint8_t *p)
     return n;
 }
 
-/* The kernel makes handles of 4 bytes and more; type 0 is none of its own, 255 is "invalid". */
+/*
+ * A handle of the kernel's has 4 bytes or more; type 0 is none of its own, and 255 means "invalid".
+ */
 static bool is_kernel_handle(const struct hf_handle *handle)
 {
     return handle->fid.len >= 4 && handle->type > 0 && handle->type < 255;
@@ -106,7 +108,7 @@ static bool read_ganesha(struct hf_bytes bytes, struct hf_handle *out)
 
     if (!header || header[0] != GANESHA_VERSION || header[4] > rest.len || rest.len - header[4] > 3)
         return false;
-    rest.len = header[4]; /* the handle of the kernel follows, without padding */
+    rest.len = header[4]; /* the handle of the kernel follows the header, without padding */
     flags = take(&rest, 1);
     if (!flags || flags[0] & GANESHA_DUMMY)
         return false;
@@ -127,7 +129,8 @@ static void take_uuid(const uint8_t *p, size_t len, struct hf_fsid *out)
     out->uuid_len = len;
 }
 
-/* Device numbers of the kernel: 12 bits major, 20 bits minor, of which 8 are at the bottom. */
+/* Takes a device number of the kernel apart: 12 bits major, 20 bits minor, of which 8 are at the
+ * bottom. */
 static dev_t kernel_device(uint32_t n)
 {
     return makedev((n >> 8) & 0xfff, (n & 0xff) | ((n >> 12) & 0xfff00));
@@ -167,7 +170,7 @@ static bool read_nfsd_fsid(unsigned kind, struct hf_bytes *rest, struct hf_fsid 
         take_uuid(p + 8, 16, out);
         break;
     default:
-        break; /* NUM: the number from fsid= of the export says nothing here */
+        break; /* NUM: the number that fsid= gives an export does not identify a file system */
     }
     return true;
 }
@@ -193,9 +196,9 @@ bool hf_handle_generation(int type, struct hf_bytes fid, uint64_t *generation)
         int type;
         size_t len, at;
     } FORMS[] = {
-        {0x01, 8, 4},   /* inode(4) generation(4): ext4, XFS with small inode numbers */
+        {0x01, 8, 4},   /* the fields inode(4) generation(4): ext4, XFS with small inode numbers */
         {0x81, 12, 8},  /* inode(8) generation(4): XFS */
-        {0x4d, 20, 16}, /* inode(8) subvolume(8) generation(4): btrfs */
+        {0x4d, 20, 16}, /* the fields inode(8) subvolume(8) generation(4): btrfs */
     };
 
     for (size_t i = 0; i < sizeof(FORMS) / sizeof(FORMS[0]); i++) {
@@ -218,8 +221,8 @@ uint8_t hf_handle_hash(uint64_t ino)
     return hash;
 }
 
-/* ino_size and header tell the versions of unfs3 apart: the last byte of the header counts the
- * hashes. */
+/* Reads a handle of unfs3. ino_size and header tell its versions apart: the last byte of the header
+ * counts the hashes. */
 static bool read_unfs3(struct hf_bytes bytes, size_t ino_size, size_t header, struct hf_handle *out)
 {
     if (bytes.len <= header || bytes.data[header - 1] != bytes.len - header ||
@@ -233,7 +236,7 @@ static bool read_unfs3(struct hf_bytes bytes, size_t ino_size, size_t header, st
     return out->ino != 0 && out->hashes.data[out->hashes.len - 1] == hf_handle_hash(out->ino);
 }
 
-/* Sizes of inode number and header in each version. */
+/* The sizes of inode number and header in each version of unfs3. */
 static const size_t UNFS3[][2] = {{8, 21}, {8, 17}, {4, 13}};
 
 bool hf_handle_is_ganesha_only(struct hf_bytes bytes)

@@ -5,9 +5,9 @@
 enum { GANESHA_MARK = 0x43, EXPORT_ID = 2, CONTENT_LEN = 4, HEADER = 5 };
 
 /*
- * The formats have no common mark. A handle that could be of another server as well is left alone,
- * because bytes that are no export number may tell two files apart. Lock requests come this way, so
- * a handle of another server must cost only one comparison.
+ * The formats of handles have no common mark. A handle that could be another server's as well is
+ * left alone, because bytes that are no export number may tell two files apart. Every lock request
+ * comes through here, so a handle of another server must cost only one comparison.
  */
 struct hf_bytes hf_handle_identity(struct hf_bytes handle, uint8_t out[HF_HANDLE_BYTES_MAX])
 {

@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-/* Hashes the inode number alone, because a directory tells no device. */
+/* Hashes the inode number alone, because a directory entry does not name the device. */
 static uint64_t hash_of(const struct hf_places *places, ino_t ino)
 {
     return hf_hash_u64(&places->key, (uint64_t)ino, 0);

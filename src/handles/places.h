@@ -4,7 +4,7 @@
  * also remembers which files are still wanted: the next walk through the exports (walk.h) looks for
  * all of them at once.
  *
- * Both are bounded; the oldest gives way.
+ * The number of found and of wanted files is bounded; the oldest gives way.
  */
 #ifndef HF_HANDLES_PLACES_H
 #define HF_HANDLES_PLACES_H
@@ -24,13 +24,15 @@ struct hf_place {
     struct hf_list link;
     dev_t device;
     ino_t ino;
-    char *path;     /* where the file is; NULL: it is wanted; "": a whole walk did not find it */
-    uint64_t round; /* the file is wanted since this walk, or since before its start */
+    /* The path of the file; NULL: the file is wanted; "": a whole walk did not find it. */
+    char *path;
+    uint64_t round; /* the walk that ran, or had ended last, when the file became wanted */
 };
 
 struct hf_places {
     struct hf_map map;
-    struct hf_list wanted, found; /* places of both kinds; the oldest come first */
+    /* Lists of wanted and of found places; in each the oldest comes first. */
+    struct hf_list wanted, found;
     size_t n_wanted, n_found;
     uint64_t round; /* the number of the walk that runs, or of the last one */
     struct hf_hash_key key;
@@ -39,7 +41,7 @@ struct hf_places {
 int hf_places_init(struct hf_places *places);
 void hf_places_free(struct hf_places *places);
 
-/* Returns NULL if the file is neither wanted nor found. */
+/* Returns the place of the file; NULL if the file is neither wanted nor found. */
 struct hf_place *hf_places_get(struct hf_places *places, dev_t device, ino_t ino);
 
 /* Marks the file as wanted; what was known about it is forgotten. */
@@ -48,7 +50,7 @@ void hf_places_want(struct hf_places *places, dev_t device, ino_t ino);
 /* Remembers where the file is. Without memory, the file is forgotten instead. */
 void hf_places_put(struct hf_places *places, dev_t device, ino_t ino, const char *path);
 
-/* Ends a walk: files that were wanted before its start and were not found do not exist. */
+/* Ends a walk. Files that were wanted before it began, and that it did not find, do not exist. */
 void hf_places_give_up(struct hf_places *places);
 
 /* True if a file with this inode number, on any device, is wanted. */

@@ -20,17 +20,17 @@ void hf_resolver_free(struct hf_resolver *resolver)
     hf_places_free(&resolver->places);
 }
 
-/* A question, and the best answer so far. */
+/* A question for the file or the path of a handle, and the best answer so far. */
 struct query {
     struct hf_resolver *r;
     int64_t now_ms;
-    bool file_only; /* only the file is asked for, not its path */
+    bool file_only; /* the question is for the file only, not for its path */
     char *path;
     enum hf_answer answer;
     struct hf_found found; /* the best answer so far; fd is -1 if there is none */
 };
 
-/* Returns where a search has found the file; if there was no search, one is asked for. */
+/* Returns where a search has found the file; if there was no search, asks for one. */
 static enum hf_answer look_up(struct query *q, const struct stat *file,
                               char path[HF_PATH_BYTES_MAX])
 {
@@ -70,9 +70,8 @@ static int open_by_handle(struct hf_root *root, const struct hf_handle *handle)
     return open_by_handle_at(root->fd, &k.handle, O_PATH | O_CLOEXEC);
 }
 
-/*
- * Reads the path that the kernel knows; it knows none for a file whose directory it has not seen.
- */
+/* Reads the path that the kernel knows for an open file; it knows none for a file whose directory
+ * it has not seen. */
 static bool path_of(int fd, char path[HF_PATH_BYTES_MAX])
 {
     char link[64];
@@ -102,8 +101,8 @@ static struct hf_bytes fid_of(const union kernel_handle *k)
 
 /*
  * True if the handle is the one that the kernel gives for the file. File systems take a handle with
- * generation 0 for any generation, and some take more than one form: a handle that a caller made up
- * from an inode number would tell the name of another user's file.
+ * generation 0 for any generation, and some take more than one form of a handle: a handle that a
+ * caller made up from an inode number would tell the name of another user's file.
  */
 static bool is_own_handle(int fd, const struct hf_handle *handle, uint64_t *generation)
 {
@@ -117,7 +116,7 @@ static bool is_own_handle(int fd, const struct hf_handle *handle, uint64_t *gene
     return true;
 }
 
-/* True if the kernel's path leads to the file: that is its only name, unless it has links. */
+/* True if the kernel's path leads to the file and is its only name. */
 static bool is_elsewhere(const char *path, const struct stat *file)
 {
     struct stat st;
@@ -128,8 +127,8 @@ static bool is_elsewhere(const char *path, const struct stat *file)
 
 /*
  * True if the file is inside an export. The kernel's path says enough where no bind mount hides its
- * beginning; but a name that was removed does not count, and the file may have another name
- * outside.
+ * beginning; but a name that was removed does not count, and the file may have another name outside
+ * the export.
  */
 static bool is_inside(struct query *q, const struct hf_root *root, const char *path)
 {
@@ -159,7 +158,7 @@ static enum hf_answer prove(struct query *q, const struct hf_root *root, int fd,
     return look_up(q, file, path);
 }
 
-/* True if answer a says more than the other one. */
+/* True if answer a says more than the answer `than`. */
 static bool is_better(enum hf_answer a, enum hf_answer than)
 {
     static const int RANK[] = {[HF_ANSWER_NAMED] = 3,
@@ -170,7 +169,7 @@ static bool is_better(enum hf_answer a, enum hf_answer than)
     return RANK[a] > RANK[than];
 }
 
-/* Takes over found->fd. */
+/* Keeps an answer to the query, and takes over found->fd. */
 static void keep(struct query *q, enum hf_answer answer, const struct hf_found *found,
                  const char *path)
 {
@@ -194,8 +193,8 @@ static void forget(struct query *q)
     q->answer = HF_ANSWER_UNKNOWN;
 }
 
-/* Tries the handle in one root. Returns false if another file system has such a file too, so that
- * it cannot be told which one is meant. */
+/* Tries the handle in one root. Returns false if another file system has such a file too, because
+ * nothing then tells which file is meant. */
 static bool try_root(struct query *q, struct hf_root *root, const struct hf_handle *handle)
 {
     struct hf_found found = {.fd = open_by_handle(root, handle)};
@@ -217,8 +216,8 @@ static bool try_root(struct query *q, struct hf_root *root, const struct hf_hand
 
 /*
  * Tries the file system that the handle names; if none is known by that name, each file system. If
- * two of them have such a file, they cannot be told apart, and a wrong name is worse than none,
- * even if the file has a name in only one of them.
+ * two file systems have such a file, nothing tells which is meant, and a wrong name is worse than
+ * none, even if the file has a name in only one of them.
  */
 static void resolve_kernel(struct query *q, const struct hf_handle *handle)
 {
@@ -244,8 +243,8 @@ static void resolve_kernel(struct query *q, const struct hf_handle *handle)
 
 /* ---- handles of unfs3 ---- */
 
-/* True if the file has the generation of the handle. Another file may have the inode by now, and a
- * handle without a generation may be made up. */
+/* True if the file has the generation of the handle. Another file may have its inode number by now,
+ * and a handle without a generation may be made up. */
 static bool is_generation(struct hf_found *found, const struct hf_handle *handle)
 {
     union kernel_handle k;
@@ -256,8 +255,11 @@ static bool is_generation(struct hf_found *found, const struct hf_handle *handle
            (uint32_t)found->generation == handle->generation;
 }
 
-/* On many file systems a handle of the kernel is inode and generation, as unfs3 tells them: no
- * directory needs to be searched for such a file, if the kernel has its name. */
+/*
+ * On many file systems a handle of the kernel consists of inode number and generation, which a
+ * handle of unfs3 has as well: no directory needs to be searched for such a file, if the kernel has
+ * its name.
+ */
 static void try_made_handle(struct query *q, struct hf_root *root, const struct hf_handle *handle)
 {
     uint32_t words[2] = {(uint32_t)handle->ino, handle->generation};
@@ -281,9 +283,9 @@ static void try_made_handle(struct query *q, struct hf_root *root, const struct 
 }
 
 /*
- * Tries the place where the file was found before, or a descent, which is not repeated while a walk
- * looks for the file or has not found it. Each export of the device has a way of its own to the
- * file.
+ * Tries the place where the file was found before, or a search by the handle's hashes (a descent),
+ * which is not repeated while a walk looks for the file or has not found it. Each export of the
+ * device has a way of its own to the file.
  */
 static void try_inode(struct query *q, struct hf_root *root, const struct hf_handle *handle,
                       bool tried)
@@ -341,7 +343,7 @@ static void resolve_inode(struct query *q, const struct hf_handle *handle)
     }
     for (size_t i = 0; i < exports->n_roots && q->answer != HF_ANSWER_NAMED; i++) {
         file.st_dev = exports->roots[i].device;
-        /* A place that now holds another generation is not asked for again. */
+        /* A place that now has another generation is not searched for again. */
         if (is_of(&exports->roots[i], handle) && look_up(q, &file, path) == HF_ANSWER_LATER)
             q->answer = HF_ANSWER_LATER;
     }

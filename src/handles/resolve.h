@@ -7,11 +7,12 @@
 #include "handles/places.h"
 #include "handles/walk.h"
 
-enum { HF_DESCENT_ENTRIES_MAX = 65536 }; /* how many directory entries one handle may cost */
+/* How many directory entries a search for one handle may look at. */
+enum { HF_DESCENT_ENTRIES_MAX = 65536 };
 
 enum hf_answer {
     HF_ANSWER_NAMED,
-    HF_ANSWER_DELETED, /* the file is there, but has no name any more */
+    HF_ANSWER_DELETED, /* the file exists, but has no name any more */
     HF_ANSWER_UNKNOWN, /* the exports have no such file, or the kind of handle is not known */
     HF_ANSWER_LATER,   /* the file is still being searched for */
 };
@@ -27,17 +28,18 @@ void hf_resolver_free(struct hf_resolver *resolver);
 
 /* The file itself, opened (O_PATH), proved to be inside an export, and known by this handle. */
 struct hf_found {
-    int fd; /* the descriptor, which the caller closes */
+    int fd; /* the descriptor of the file, which the caller closes */
     struct stat file;
-    uint64_t generation; /* the generation; 0 where handles of the file system have none */
+    uint64_t generation; /* the inode's generation; 0 where handles of the file system have none */
 };
 
-/* Finds the file; NAMED means that it was found. The file needs no name where all of its file
- * system is exported. */
+/* Finds the file of a handle; HF_ANSWER_NAMED means that it was found. A file needs no name if all
+ * of its file system is exported. */
 enum hf_answer hf_resolve_file(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
                                struct hf_found *found);
 
-/* Finds the path. After a batch of calls the caller closes the exports (hf_exports_close()). */
+/* Finds the path of a handle's file. After a batch of calls the caller closes the exports
+ * (hf_exports_close()). */
 enum hf_answer hf_resolve(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
                           char path[HF_PATH_BYTES_MAX]);
 

@@ -111,7 +111,8 @@ static int on_assignment(void *ctx, const char *section, const char *name, const
     return hf_settings_set(reading->settings, name, value, reading->error) == 0;
 }
 
-/* Returns HF_ENOENT if there is no such file; HF_EINVAL, with the reason, if it is wrong. */
+/* Reads the settings in a file. Returns HF_ENOENT if there is no such file; HF_EINVAL, with the
+ * reason, if its content is wrong. */
 static int read_file(const struct hf_settings *settings, const char *file,
                      char error[HF_SETTINGS_ERROR_MAX])
 {

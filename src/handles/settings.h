@@ -1,6 +1,7 @@
 /*
  * The settings of holdfast-namesd and holdfast-keeper, from options and from a file with one
- * section. Each program has a list of its keys; this reads the command line and the file.
+ * section. Each program has a list of its keys, by which this module reads the command line and the
+ * file.
  */
 #ifndef HF_HANDLES_SETTINGS_H
 #define HF_HANDLES_SETTINGS_H
@@ -12,16 +13,17 @@
 
 enum {
     HF_SETTINGS_ERROR_MAX = 320,
-    HF_SETTINGS_SOCKET_MAX = 108, /* the size of the path of a unix socket */
+    HF_SETTINGS_SOCKET_MAX = 108, /* the size of an array for the path of a unix socket */
     HF_SETTINGS_KEYS_MAX = 16,
 };
 
 enum hf_setting_type {
-    HF_SETTING_NUMBER, /* value is a uint64_t */
-    HF_SETTING_TEXT,   /* value is an array of max chars */
-    HF_SETTING_PATH,   /* value is an array of max chars for an absolute path */
-    HF_SETTING_LEVEL,  /* value is an enum hf_log_level */
-    HF_SETTING_EXPORT, /* value is a struct hf_exports, to which each assignment adds one */
+    HF_SETTING_NUMBER, /* `value` points to a uint64_t */
+    HF_SETTING_TEXT,   /* `value` points to an array of max chars */
+    HF_SETTING_PATH,   /* `value` points to an array of max chars, for an absolute path */
+    HF_SETTING_LEVEL,  /* `value` points to an enum hf_log_level */
+    /* `value` points to a struct hf_exports, to which each assignment adds an export. */
+    HF_SETTING_EXPORT,
 };
 
 struct hf_setting {
@@ -29,17 +31,18 @@ struct hf_setting {
     enum hf_setting_type type;
     void *value;
     uint64_t min, max;
-    const char *expected; /* what the key takes, in words */
+    const char *expected; /* what values the key takes, in words for an error message */
 };
 
 struct hf_settings {
-    const char *program, *section, *file, *help; /* file is the default one */
-    const struct option *options; /* an option whose val is 0 sets the key it names */
+    const char *program, *section, *file, *help; /* file is the one that is read without --config */
+    const struct option *options; /* an option whose val is 0 sets the key of its name */
     const struct hf_exports *exports;
-    struct hf_setting list[HF_SETTINGS_KEYS_MAX]; /* ends with an entry without a key */
+    /* The list of keys, which ends with an entry without a key. */
+    struct hf_setting list[HF_SETTINGS_KEYS_MAX];
 };
 
-/* The keys that both programs have. */
+/* Keys that both holdfast-namesd and holdfast-keeper have. */
 #define HF_SETTING_OF_SOCKET(room)                                    \
     {                                                                 \
         "socket", HF_SETTING_PATH, (room), 0, HF_SETTINGS_SOCKET_MAX, \
@@ -64,9 +67,9 @@ int hf_settings_set(const struct hf_settings *settings, const char *key, const c
                     char error[HF_SETTINGS_ERROR_MAX]);
 
 /*
- * Reads the command line and the file; the file comes first, so that options have the last word.
- * Options without a key are handed to other(), except --config, --set, --help and --version.
- * Returns -1, or the status to exit with.
+ * Reads the file and then the command line, so that options have the last word. Options without a
+ * key are handed to other(), except --config, --set, --help and --version. Returns -1, or the
+ * status to exit with.
  */
 int hf_settings_parse(const struct hf_settings *settings, int argc, char **argv,
                       void (*other)(void *ctx, int option), void *ctx);

@@ -40,7 +40,7 @@ static void enter_root(struct hf_walk *walk, size_t root)
     walk->levels[0].position = 0;
 }
 
-/* Goes down into a directory; false if it is too deep, and so left out. */
+/* Goes down into a directory; false if the directory is too deep, and so left out. */
 static bool descend(struct hf_walk *walk, DIR *dir, const char *name)
 {
     size_t len = walk->levels[walk->depth].len;
@@ -86,7 +86,7 @@ static void remember(struct hf_walk *walk, const struct stat *st, const char *na
         hf_places_put(walk->places, st->st_dev, st->st_ino, path);
 }
 
-/* True if the entry is a directory that the walk has gone down into. */
+/* Looks at one directory entry; true if it is a directory that the walk has gone down into. */
 static bool look_at(struct hf_walk *walk, DIR *dir, const struct dirent *entry)
 {
     bool wanted = hf_places_may_want(walk->places, entry->d_ino);
@@ -180,7 +180,7 @@ int hf_walk_step(struct hf_walk *walk, int64_t now_ms)
     }
     if (!walk->running)
         begin(walk, now_ms);
-    if (walk->root >= walk->exports->n_roots) /* there are fewer roots than before */
+    if (walk->root >= walk->exports->n_roots) /* there are fewer roots than when the walk began */
         enter_root(walk, 0);
     going = slice(walk);
     walk->worked_ms += (int64_t)hf_clock_mono_ms() - now_ms;

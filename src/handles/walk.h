@@ -1,12 +1,12 @@
 /*
  * A walk through the exports, for files that the kernel cannot name: after a restart of the host,
- * say, it knows a file that a client has locked by its inode, but has not seen the directory it is
- * in. A walk looks for all files that are wanted (places.h), a slice of the tree at a time, between
- * requests; it rests three times as long as it works, and ten times as long after its end, so that
- * it can cost a busy disk a quarter of its time at most.
+ * for example, the kernel can open a file that a client has locked by its inode, but has not seen
+ * the directory of the file. A walk looks for all files that are wanted (places.h), a slice of the
+ * tree at a time, between requests; it rests three times as long as it works, and ten times as long
+ * after its end, so that it can cost a busy disk a quarter of its time at most.
  *
- * It stays on each file system (mounts below an export are roots of their own), follows no symbolic
- * link, and holds no directory open while it rests.
+ * The walk stays on each file system (mounts below an export are roots of their own), follows no
+ * symbolic link, and holds no directory open while it rests.
  */
 #ifndef HF_HANDLES_WALK_H
 #define HF_HANDLES_WALK_H
@@ -28,12 +28,12 @@ struct hf_walk {
 
     bool running;
     bool gathering; /* a walk begins soon; files that are asked for until then join it */
-    bool cut;       /* the last walk ended because of max */
+    bool cut;       /* the last walk ended early, because of max */
     uint64_t seen;
     size_t root;
-    char path[HF_PATH_BYTES_MAX]; /* the current directory, as a path below the root */
+    char path[HF_PATH_BYTES_MAX]; /* the directory that the walk is in, as a path below the root */
     struct {
-        size_t len;    /* the length of path */
+        size_t len;    /* the length of the directory's path */
         long position; /* where the walk is in that directory, as telldir() tells */
     } levels[HF_WALK_DEPTH_MAX];
     size_t depth;
