@@ -15,26 +15,27 @@
 struct hf_keeper_client {
     struct hf_keeper_client_ops ops;
     struct sockaddr_un address;
-    int fd; /* the socket; -1: there is none */
+    int fd; /* the socket to the keeper; -1: there is none */
     bool is_up;
     bool is_closing;
-    bool wants_list; /* the daemon wants a list, which is to be asked for behind the queue */
+    bool wants_list; /* a LIST is to be sent behind the operations in the queue */
     bool wants_exports;
-    bool has_path; /* `path` is to be sent behind the queue */
+    bool has_path; /* `path` is to be sent behind the operations in the queue */
     uint64_t pause_ms;
-    uv_timer_t timer; /* fires at the next attempt to connect */
+    uv_timer_t timer; /* the timer fires when the next attempt to connect is due */
     uv_poll_t poll;
     bool has_poll;
-    int events;         /* that it waits for: setting them costs system calls */
-    unsigned n_handles; /* still to be closed */
+    /* The events that the poll handle waits for, kept because setting them costs system calls. */
+    int events;
+    unsigned n_handles; /* how many handles of the loop are still to be closed */
 
-    /* A ring of operations: head is the oldest that was not sent. */
+    /* A ring of operations; `head` is the oldest one that was not sent. */
     struct hf_keeper_op queue[HF_KEEPER_QUEUE_MAX];
     size_t head, count;
     struct hf_keeper_path path;
-    union { /* room for one message, to be sent or just received */
+    union { /* room for one message, which is to be sent or was just received */
         struct hf_keeper_header header;
-        uint64_t aligned; /* aligns the bytes as records must be */
+        uint64_t aligned; /* gives the bytes the alignment that records need */
         uint8_t bytes[HF_KEEPER_MESSAGE_MAX];
     } message;
 };
@@ -56,8 +57,8 @@ static void on_closed(uv_handle_t *handle)
         (void)uv_timer_start(&client->timer, on_timer, client->pause_ms, 0);
 }
 
-/* Ends the connection. The poll handle must be closed before the next attempt, which needs one of
- * its own. */
+/* Ends the connection. Its poll handle must be closed before the next attempt, which needs a handle
+ * of its own. */
 static void disconnect(struct hf_keeper_client *client)
 {
     client->is_up = false;
@@ -93,7 +94,7 @@ static bool send_hello(struct hf_keeper_client *client)
     return send(client->fd, &message, sizeof(message), MSG_NOSIGNAL) == (ssize_t)sizeof(message);
 }
 
-/* A unix socket connects at once or not at all. */
+/* Chooses the events of the socket that the loop waits for. */
 static void wait_for(struct hf_keeper_client *client, int events)
 {
     if (client->events != events)
@@ -140,7 +141,7 @@ static size_t fill_ops(struct hf_keeper_client *client)
     return n;
 }
 
-/* Returns false if the socket is full, or broken, which the next event tells. */
+/* Sends the message; false if the socket is full or broken. The next event tells which. */
 static bool send_message(struct hf_keeper_client *client)
 {
     const struct hf_keeper_header *header = &client->message.header;
@@ -150,7 +151,7 @@ static bool send_message(struct hf_keeper_client *client)
            (ssize_t)len;
 }
 
-/* Returns false if something is left to be sent. */
+/* Sends the operations in the queue; false if some are left. */
 static bool send_queue(struct hf_keeper_client *client)
 {
     while (client->count > 0) {
@@ -255,7 +256,8 @@ static void welcome(struct hf_keeper_client *client, const struct hf_keeper_hell
     fail(client, reason);
 }
 
-/* Callbacks may close the client; then no other follows. */
+/* Hands the records of a message to the callbacks. If a callback closes the client, no other is
+ * called. */
 static void hand_out(struct hf_keeper_client *client, const struct hf_keeper_header *header,
                      const void *records)
 {
@@ -276,8 +278,8 @@ static void hand_out(struct hf_keeper_client *client, const struct hf_keeper_hea
         ops->exported(ops->ctx, NULL);
 }
 
-/* False: nothing more to be read, which a message that is not full tells, or the connection is
- * gone. */
+/* Receives a message. True if another may follow at once, because this one was full; false also if
+ * the connection is gone. */
 static bool receive(struct hf_keeper_client *client)
 {
     static const char NONSENSE[] = "the keeper sent a malformed message";

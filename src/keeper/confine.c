@@ -32,8 +32,8 @@ int hf_keeper_give_up_privileges(void)
         have[i] = capng_have_capability(CAPNG_PERMITTED, KEPT[i]);
     if (!have[0])
         return HF_EUNAVAIL;
-    /* Only this capability permits emptying the bounding set. Root has it; the unit's user has not,
-     * but its bounding set is as small already. */
+    /* Only CAP_SETPCAP permits emptying the bounding set. Root has it; the user of the systemd unit
+     * has not, but its bounding set is as small already. */
     if (capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
         sets |= CAPNG_SELECT_BOUNDS;
     capng_clear(CAPNG_SELECT_ALL);
@@ -50,8 +50,8 @@ int hf_keeper_give_up_privileges(void)
 
 #define ACCESS_TRUNCATE (1ULL << 14) /* LANDLOCK_ACCESS_FS_TRUNCATE, Linux 6.2 */
 
-/* Forbids changes to the file system. Reading and writing are not among them, because Landlock
- * cannot tell where a file is whose directory the kernel has not seen. */
+/* Forbids changes to the file system by Landlock. Reading and writing files are not forbidden here,
+ * because Landlock cannot tell where a file is whose directory the kernel has not seen. */
 int hf_keeper_confine_files(void)
 {
     struct landlock_ruleset_attr attr = {
@@ -78,16 +78,16 @@ int hf_keeper_confine_files(void)
 /* ---- system calls ---- */
 
 static const int ALLOWED[] = {
-    /* files are found, opened (openat below) and looked at, never read or written */
+    /* calls that find, open (openat below) and look at files; none reads or writes one */
     CALL(openat2), CALL(name_to_handle_at), CALL(fstat), CALL(stat), CALL(lstat), CALL(newfstatat),
     CALL(statx), CALL(fstatfs), CALL(readlink), CALL(readlinkat), CALL(getdents64), CALL(lseek),
     CALL(getcwd),
-    /* sockets and waiting; none of these works on a file */
+    /* calls for sockets and waiting; none of them works on a file */
     CALL(accept4), CALL(sendto), CALL(sendmsg), CALL(recvfrom), CALL(getsockopt), CALL(setsockopt),
     CALL(poll), CALL(ppoll), CALL(timerfd_settime), CALL(pipe2),
-    /* the first steps of a thread that was made just before */
+    /* calls that a new thread makes at its beginning */
     CALL(set_robust_list), CALL(rseq),
-    /* memory, time, signals, the end */
+    /* calls for memory, time, signals, and the end of the process */
     CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(futex), CALL(clock_gettime),
     CALL(gettimeofday), CALL(getrandom), CALL(rt_sigaction), CALL(rt_sigprocmask),
     CALL(rt_sigreturn), CALL(restart_syscall), CALL(sched_yield), CALL(getpid), CALL(gettid),
@@ -138,7 +138,7 @@ static const int FOR_INSTRUMENTS[] = {CALL(ptrace),
     SCMP_CMP(argument, SCMP_CMP_MASKED_EQ, (scmp_datum_t)(bits), (scmp_datum_t)(bits))
 #define IS(argument, value) SCMP_CMP(argument, SCMP_CMP_EQ, (scmp_datum_t)(value))
 
-/* O_TMPFILE has the bit of O_DIRECTORY in it. */
+/* Flags that no open may have. The bit of O_DIRECTORY, which O_TMPFILE includes, is allowed. */
 enum { OPEN_NEVER = O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY) };
 
 static int add_each(scmp_filter_ctx filter, const int calls[], size_t n)
@@ -161,8 +161,8 @@ static int add_fcntl(scmp_filter_ctx filter)
     return rv;
 }
 
-/* Allows closing only descriptors above that of the mounts, so that the lower ones stay what they
- * are. */
+/* Allows closing only descriptors above that of the mounts, so that no other file gets a lower
+ * number. */
 static int add_descriptors(scmp_filter_ctx filter, int mounts)
 {
     int rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(read), 1, IS(0, mounts));
@@ -193,9 +193,9 @@ static int add_with_conditions(scmp_filter_ctx filter, int mounts)
                               NOT(2, PROT_EXEC));
     if (rv == 0)
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(mprotect), 1, NOT(2, PROT_EXEC));
-    if (rv == 0) /* allows messages to systemd's socket */
+    if (rv == 0) /* for messages to the socket of systemd */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 1, IS(0, AF_UNIX));
-    if (rv == 0) /* allows interrupting threads that wait */
+    if (rv == 0) /* for interrupting threads that wait */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(tgkill), 1, IS(0, getpid()));
     if (rv == 0) /* FS_IOC_GETFSUUID */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1,

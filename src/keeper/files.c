@@ -92,7 +92,8 @@ static void set_idle(struct hf_keeper_files *files, struct hf_keeper_file *file,
     files->n_idle++;
 }
 
-/* systemd's copy of the description keeps its locks: they are released by hand. */
+/* Closes a file. Its locks are released one by one before, because a copy of the description in
+ * systemd would keep them. */
 void hf_keeper_files_close(struct hf_keeper_files *files, struct hf_keeper_file *file)
 {
     HF_ASSERT(file && hf_list_empty(&file->waits));
@@ -121,8 +122,7 @@ static struct hf_keeper_file *first_idle(struct hf_keeper_files *files)
     return hf_list_first(&files->idle, struct hf_keeper_file, idle);
 }
 
-/* Of a file that is used again, the place among the idle ones is forgotten here, not when the use
- * begins. */
+/* A file that is used again is taken off the list of idle files here, not when its use begins. */
 static void end_idle(struct hf_keeper_files *files, struct hf_keeper_file *file)
 {
     if (is_used(file))
@@ -208,7 +208,7 @@ static bool is_let_go(const struct hf_keeper_files *files, dev_t device, int fd)
     return false;
 }
 
-/* Finds the file; if the result is OK, found->fd is open for its path only. */
+/* Finds the file of a handle; if the result is OK, found->fd is open for its path only (O_PATH). */
 static enum hf_keeper_status find_file(struct hf_keeper_files *files, int64_t now_ms,
                                        struct hf_bytes handle, struct hf_found *found)
 {
@@ -256,7 +256,8 @@ enum hf_keeper_status hf_keeper_files_get(struct hf_keeper_files *files, int64_t
     int fd;
 
     *out = hf_keeper_files_find(files, handle);
-    if (*out && (*out)->writable && !writable && !is_used(*out)) { /* a reader needs no more */
+    /* An unused file is opened anew, for reading only. */
+    if (*out && (*out)->writable && !writable && !is_used(*out)) {
         hf_keeper_files_close(files, *out);
         *out = NULL;
     }
@@ -296,7 +297,8 @@ enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *file
     fd = hf_reopen(file->fd, true);
     if (fd < 0)
         return hf_status_of_errno(errno);
-    for (uint32_t i = 0; i < file->ranges.count; i++) { /* all are shared: none conflicts */
+    /* All ranges of the file are shared, so none of them conflicts. */
+    for (uint32_t i = 0; i < file->ranges.count; i++) {
         if (hf_kernel_lock(fd, &file->ranges.spans[i]) < 0) {
             close(fd);
             return HF_KEEPER_FAILED;

@@ -1,14 +1,15 @@
 /*
- * The files that the keeper has open, one open file description for each handle, and what is held
- * in them (ranges.h). The kernel knows locks by their description, so two handles of one file are
- * strangers to each other and exclude each other as they should.
+ * The files that the keeper has open, with one open file description for each handle, and what is
+ * held in each file (ranges.h). The kernel knows locks by their description, so locks through two
+ * handles of one file exclude each other as they should.
  *
- * A description is opened for reading. The first exclusive lock needs one that may write; it takes
- * the shared locks over before the first is closed. A description for writing keeps programs from
- * being executed and read leases away, so only files that were locked exclusively have one. A file
- * without a lock and without a wait is closed soon, because an open one keeps its file system from
- * being unmounted; but not at once, because a file that is locked again and again would be opened
- * each time, which takes eight times as long as its lock.
+ * A description is opened for reading. The first exclusive lock needs a description that may write,
+ * which takes over the shared locks before the first one is closed. While a file is open for
+ * writing, no program can be executed from it and no read lease given, so only files that were
+ * locked exclusively are open for writing. A file without a lock and without a wait is closed soon,
+ * because an open file keeps its file system from being unmounted; but not at once, because a file
+ * that is locked again and again would be opened each time, which takes eight times as long as its
+ * lock.
  *
  * A file is opened only if it is inside the exports, regular, not below a path that the operator
  * has let go, and on a file system whose locks are seen by other programs (probe.h).
@@ -25,43 +26,48 @@
 
 enum {
     HF_LET_GO_MAX = 16,
-    HF_FILES_IDLE_MS = 20, /* for so long a file without locks stays open */
+    HF_FILES_IDLE_MS = 20, /* how long a file without locks stays open */
     HF_FILES_IDLE_MAX = 256,
 };
 
 struct hf_keeper_file {
     struct hf_map_node node;
-    struct hf_list link;  /* of all files: those with a copy in systemd first (store.h) */
-    struct hf_list idle;  /* of files that had no lock and no wait when they were last looked at */
-    struct hf_list waits; /* struct hf_wait, in the order in which they came */
+    /*
+     * Links the file into the list of all files: those with a copy in systemd come first (store.h).
+     */
+    struct hf_list link;
+    /* Links the file into the list of files that had no lock and no wait when last looked at. */
+    struct hf_list idle;
+    /* The waits for this file (struct hf_wait), in the order in which they came. */
+    struct hf_list waits;
     struct hf_ranges ranges;
     struct hf_keeper_identity identity;
-    int64_t since_ms; /* when it was opened */
-    int64_t idle_ms;  /* when it was put among the idle ones */
+    int64_t since_ms; /* when the file was opened */
+    int64_t idle_ms;  /* when the file was put into the list of idle files */
     int fd;
     bool writable;
     unsigned pins; /* while this is not 0 the file stays open although nothing is held in it */
-    bool stored;   /* systemd has a copy of the description (store.h) */
+    bool stored;   /* systemd has a copy of the file's description (store.h) */
     uint8_t handle_len;
     uint8_t handle[HF_KEEPER_HANDLE_MAX];
 };
 
-/* A directory that the operator has let go, and its file system if it is all of one. */
+/* A directory that the operator has let go; and its file system, if the directory is all of one. */
 struct hf_let_go {
     char *path;
-    dev_t device; /* the file system; 0: only what is below path was let go */
+    dev_t device; /* the file system that was let go; 0: only what is below path */
 };
 
 struct hf_keeper_files {
     struct hf_resolver resolver;
-    struct hf_map map; /* the files by handle */
+    struct hf_map map; /* the open files by their handles */
     struct hf_list all;
-    struct hf_list idle; /* the one that is idle for the longest is the first */
+    struct hf_list idle; /* the idle files; the first has been idle for longest */
     size_t n_idle;
-    int64_t now_ms;    /* of this turn, for the caller to set; likewise: */
-    size_t count, max; /* max and ranges_max */
+    int64_t now_ms;    /* the time of this turn, which the caller sets */
+    size_t count, max; /* how many files are open, and may be open; the caller sets max */
     uint64_t n_spans;
-    uint32_t ranges_max; /* how many ranges one file may have */
+    uint32_t ranges_max; /* how many ranges one file may have; the caller sets this */
     struct hf_hash_key key;
     struct hf_probes probes;
     struct hf_let_go let_go[HF_LET_GO_MAX];
@@ -71,20 +77,19 @@ struct hf_keeper_files {
 int hf_keeper_files_init(struct hf_keeper_files *files);
 void hf_keeper_files_free(struct hf_keeper_files *files);
 
-/* Returns the file if it is open, else NULL. */
+/* Returns the file of this handle if it is open, else NULL. */
 struct hf_keeper_file *hf_keeper_files_find(struct hf_keeper_files *files, struct hf_bytes handle);
 
 /*
- * Returns the file, opened for reading or, if it is to be locked in mode EXCLUSIVE, for writing;
- * one that is open stays as it is. The caller calls hf_keeper_files_done() when it is through with
- * it.
+ * Returns the file, opened for reading or, for mode EXCLUSIVE, for writing; a file that is open and
+ * used stays as it is. The caller calls hf_keeper_files_done() when it has finished with the file.
  */
 enum hf_keeper_status hf_keeper_files_get(struct hf_keeper_files *files, int64_t now_ms,
                                           struct hf_bytes handle, enum hf_keeper_mode mode,
                                           struct hf_keeper_file **out);
 
 /* Takes over a description (fd) that an earlier process opened. Returns NULL without memory. The
- * caller finds out what is held in it. */
+ * caller must find out what is held in the file. */
 struct hf_keeper_file *hf_keeper_files_adopt(struct hf_keeper_files *files, int64_t now_ms,
                                              struct hf_bytes handle, int fd, bool writable);
 
@@ -93,12 +98,15 @@ enum hf_keeper_status hf_keeper_files_identify(struct hf_keeper_files *files, in
                                                struct hf_bytes handle,
                                                struct hf_keeper_identity *out);
 
-/* Makes sure that exclusive locks can be taken. No thread may wait in the file. */
+/* Makes sure that exclusive locks can be taken in the file. No thread may wait in it. */
 enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *files,
                                                     struct hf_keeper_file *file);
 
-/* A file in which nothing is held and for which nothing waits is closed a little later, if that is
- * still so: by hf_keeper_files_step(), which returns how long the loop may sleep, -1: for ever. */
+/*
+ * Must be called when a caller has finished with a file. If nothing is held in the file and nothing
+ * waits for it, hf_keeper_files_step() closes it a little later; that function returns how long the
+ * loop may sleep, -1: for ever.
+ */
 void hf_keeper_files_done(struct hf_keeper_files *files, struct hf_keeper_file *file);
 int hf_keeper_files_step(struct hf_keeper_files *files);
 
@@ -114,7 +122,7 @@ void hf_keeper_files_take_back(struct hf_keeper_files *files, const char *path);
 void hf_keeper_files_count_below(const struct hf_keeper_files *files, const char *path,
                                  uint64_t *n_files, uint64_t *n_ranges);
 
-/* True if path, or a directory above it, is in the list of those let go. */
+/* True if the operator has let go path, or a directory above it. */
 bool hf_keeper_files_has_let_go(const struct hf_keeper_files *files, const char *path);
 
 /* True if the operator has let the file go. */

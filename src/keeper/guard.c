@@ -15,20 +15,20 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* MANY: more descriptors than a worker has open beside its files. */
+/* MANY is more than the number of descriptors that a worker has open beside its files. */
 enum { MANY = 512, SHORT_LIFE_S = 1, PAUSE_MS = 100 };
 
 struct table {
     bool ready;
-    int lease; /* -1: none */
+    int lease; /* the descriptor of the lease's timer; -1: there is none */
     bool lease_stored;
-    int top; /* no descriptor that was ever guarded is above; read with top() */
+    int top; /* the highest descriptor that was ever guarded; read it with top() */
     struct hf_guarded files[];
 };
 
-static struct table *table; /* shared with the other process */
+static struct table *table; /* memory that guard and worker share */
 static size_t n_files;
-static volatile sig_atomic_t worker; /* in the guard: the process */
+static volatile sig_atomic_t worker; /* in the guard: the process id of the worker */
 
 int hf_guard_open(size_t n)
 {
@@ -43,8 +43,8 @@ int hf_guard_open(size_t n)
     return 0;
 }
 
-/* The guard checks what it reads from shared memory: an attacker who controls one worker must not
- * control the next one, nor end the guard. */
+/* Returns the highest guarded descriptor. The guard checks what it reads from shared memory: an
+ * attacker who controls one worker must not control the next one, nor end the guard. */
 static int top(void)
 {
     int n = table->top;
@@ -112,7 +112,7 @@ void hf_guard_end_worker(void)
 
 /* ---- the guard ---- */
 
-/* The two processes share their descriptors and nothing else. fork(3) cannot do that. */
+/* Starts a worker that shares the guard's descriptors and nothing else, which fork(3) cannot do. */
 static pid_t start_worker(void)
 {
     unsigned long flags = CLONE_FILES | SIGCHLD;
@@ -124,7 +124,8 @@ static pid_t start_worker(void)
 #endif
 }
 
-/* The daemon sees the end of its connection only when the guard has closed it, too. */
+/* Closes what the ended worker had open beside its files: the daemon sees the end of its connection
+ * only when the guard has closed it. */
 static void close_others(int low, int listener)
 {
     struct hf_guarded file;
@@ -158,7 +159,7 @@ static int64_t now_s(void)
     return t.tv_sec;
 }
 
-/* True: another worker may follow the one that was killed. */
+/* True if another worker may follow the one that was killed. */
 static bool may_follow(int status, int64_t started_s, const volatile sig_atomic_t *stopping)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};

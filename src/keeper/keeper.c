@@ -81,8 +81,9 @@ static enum hf_keeper_status change(struct hf_keeper *keeper, const struct hf_ke
                : hf_keeper_claim(&keeper->files, file, part, holder, &refused);
 }
 
-/* Carries out CLAIM, SET and TEST. Bytes that the kernel does not have cannot conflict with
- * anything. */
+/*
+ * Carries out CLAIM, SET and TEST. Bytes that the kernel cannot lock cannot conflict with anything.
+ */
 static void change_file(struct hf_keeper *keeper, int64_t now_ms, const struct hf_keeper_op *op)
 {
     struct hf_bytes handle = hf_bytes(op->handle, op->handle_len);
@@ -141,8 +142,8 @@ bool hf_keeper_check_lease(struct hf_keeper *keeper, uint64_t boot_ms)
     return true;
 }
 
-/* Renews the lease. A lease that ended before this message arrived is not revived for what was held
- * under it. */
+/* Renews the lease. If the lease ended before this message arrived, what was held under it stays
+ * released. */
 static void renew(struct hf_keeper *keeper, uint64_t boot_ms, const struct hf_keeper_op *op)
 {
     if (op->offset > boot_ms + HF_KEEPER_LEASE_MAX_MS) {
@@ -259,9 +260,8 @@ int hf_keeper_start(struct hf_keeper *keeper, const struct hf_keeper_limits *lim
                          on_wait_over, keeper);
 }
 
-/*
- * Copies that systemd has stay there for the process that follows; without one, systemd drops them.
- */
+/* Frees the keeper. Copies that systemd has stay there for the process that follows; if none
+ * follows, systemd drops them. */
 void hf_keeper_free(struct hf_keeper *keeper)
 {
     keeper->silent = true;

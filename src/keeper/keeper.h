@@ -1,4 +1,4 @@
-/* Carries out each operation of the daemon (protocol.h), and has the lease under which it holds
+/* Carries out each operation of the daemon (protocol.h), and knows the lease under which it holds
  * everything. Results gather here; server.h sends them. */
 #ifndef HF_KEEPER_KEEPER_H
 #define HF_KEEPER_KEEPER_H
@@ -21,7 +21,7 @@ struct hf_keeper {
     bool lease_ended;
     bool silent; /* no daemon is connected to hear results */
     struct hf_keeper_result *results;
-    /* There is room for one result of each operation of a message and of each wait. */
+    /* There is room for one result of each operation in a message and of each wait. */
     size_t n_results, results_max;
 };
 
@@ -29,19 +29,19 @@ struct hf_keeper {
  * in keeper->files. */
 int hf_keeper_init(struct hf_keeper *keeper);
 
-/* Starts the threads for waits. Returns HF_ENOMEM, HF_EUNAVAIL. */
+/* Starts the threads that wait for locks. Returns HF_ENOMEM, HF_EUNAVAIL. */
 int hf_keeper_start(struct hf_keeper *keeper, const struct hf_keeper_limits *limits);
 void hf_keeper_free(struct hf_keeper *keeper);
 
-/* Carries out the operations in their order. There must be room for a result of each of them. */
+/* Carries out the operations in their order. There must be room for a result of each. */
 void hf_keeper_execute(struct hf_keeper *keeper, int64_t now_ms, uint64_t boot_ms,
                        const struct hf_keeper_op *ops, size_t n);
 void hf_keeper_execute_path(struct hf_keeper *keeper, const struct hf_keeper_path *path);
 
-/* Tells that the daemon is gone: its waits end, its claims stay. */
+/* Tells the keeper that the daemon is gone: its waits end, its claims stay. */
 void hf_keeper_disconnected(struct hf_keeper *keeper);
 
-/* Lets everything go once the lease is over; true if it did so now. */
+/* Lets everything go if the lease is over; true if it did so in this call. */
 bool hf_keeper_check_lease(struct hf_keeper *keeper, uint64_t boot_ms);
 
 #endif

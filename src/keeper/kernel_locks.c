@@ -52,7 +52,7 @@ bool hf_kernel_test(int fd, const struct hf_span *part, struct hf_holder *holder
         return false;
     holder->offset = (uint64_t)lock.l_start;
     holder->length = (uint64_t)lock.l_len;
-    /* 0 means a process of another pid namespace. */
+    /* The kernel says 0 for a process of another pid namespace. */
     holder->pid = lock.l_pid > 0 ? lock.l_pid : -1;
     holder->mode = lock.l_type == F_WRLCK ? HF_KEEPER_EXCLUSIVE : HF_KEEPER_SHARED;
     return true;
@@ -65,7 +65,7 @@ void hf_restore(struct hf_keeper_file *file, const struct hf_span *part)
     for (uint64_t at = part->first;;) {
         struct hf_span stretch = hf_ranges_at(&file->ranges, at, part->last);
 
-        /* This lowers or repeats a lock, so it cannot be refused. */
+        /* This call lowers or repeats a lock, so it cannot be refused. */
         (void)hf_kernel_lock(file->fd, &stretch);
         if (stretch.last == part->last)
             return;
@@ -103,8 +103,8 @@ static bool next_stretch(const struct hf_keeper_file *file, const struct hf_span
     return found;
 }
 
-/* Returns how many spans a claim leaves, at most: a gap between exclusive spans may join its
- * neighbours. */
+/* Returns how many spans the file has after a claim, at most: a gap between exclusive spans may
+ * join its neighbours. */
 static uint32_t count_after(const struct hf_keeper_file *file, const struct hf_span *part)
 {
     uint32_t stretches = 0, count = file->ranges.count;
@@ -127,8 +127,8 @@ static void write_down(struct hf_keeper_files *files, struct hf_keeper_file *fil
     files->n_spans += file->ranges.count;
 }
 
-/* Writes the claim into the ranges, now that the kernel has all stretches. Room for each was made
- * before. */
+/* Writes the claim into the ranges, now that the kernel has locked all its stretches. Room for the
+ * spans was made before. */
 static void write_down_claim(struct hf_keeper_files *files, struct hf_keeper_file *file,
                              const struct hf_span *part)
 {
@@ -142,7 +142,7 @@ static void write_down_claim(struct hf_keeper_files *files, struct hf_keeper_fil
     }
 }
 
-/* Undoes the part of the claim that was taken before `end`. */
+/* Gives back the part of a claim that was taken before `end`. */
 static void give_back(struct hf_keeper_file *file, const struct hf_span *part, uint64_t end)
 {
     struct hf_span taken = {.first = part->first, .last = end - 1};
@@ -151,8 +151,8 @@ static void give_back(struct hf_keeper_file *file, const struct hf_span *part, u
         hf_restore(file, &taken);
 }
 
-/* Takes a stretch. It tries twice, because a holder that lets go between the refusal and the
- * question who it is gives no reason to refuse. */
+/* Takes one stretch of a claim. It tries twice: if the holder lets go between the refusal and the
+ * question who holds the lock, there is no reason to refuse. */
 static enum hf_keeper_status take(const struct hf_keeper_file *file, const struct hf_span *stretch,
                                   struct hf_holder *holder)
 {

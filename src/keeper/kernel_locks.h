@@ -1,17 +1,15 @@
-/*
- * The kernel's locks of one open file description (F_OFD_SETLK): the calls, and claims that are
- * made of them. ranges.h knows what is held, so that a call is made only for what changes.
- */
+/* The kernel's locks of one open file description (F_OFD_SETLK): single calls, and claims that
+ * consist of calls. ranges.h knows what is held, so that a call is made only for what changes. */
 #ifndef HF_KEEPER_KERNEL_LOCKS_H
 #define HF_KEEPER_KERNEL_LOCKS_H
 
 #include "keeper/files.h"
 
-/* Makes one call; span->mode may be NONE. Returns -1 with errno; EAGAIN: a program outside holds
- * it. */
+/* Makes one call to the kernel; span->mode may be NONE. Returns -1 with errno; EAGAIN: a program
+ * outside holds a lock in the way. */
 int hf_kernel_lock(int fd, const struct hf_span *span);
 
-/* Waits for as long as it takes, or until a signal comes (EINTR). */
+/* Waits for the lock as long as it takes, or until a signal comes (EINTR). */
 int hf_kernel_wait(int fd, const struct hf_span *span);
 
 void hf_kernel_unlock_all(int fd);
@@ -20,10 +18,11 @@ void hf_kernel_unlock_all(int fd);
 struct hf_holder {
     uint64_t offset, length;
     int32_t pid;
-    enum hf_keeper_mode mode; /* NONE: the holder was gone before it could be named */
+    /* The mode of the lock; NONE: the holder was gone before it could be named. */
+    enum hf_keeper_mode mode;
 };
 
-/* True if part conflicts with a lock outside. */
+/* True if part conflicts with a lock of another program. */
 bool hf_kernel_test(int fd, const struct hf_span *part, struct hf_holder *holder);
 
 /*
@@ -39,7 +38,7 @@ enum hf_keeper_status hf_keeper_claim(struct hf_keeper_files *files, struct hf_k
 enum hf_keeper_status hf_keeper_set(struct hf_keeper_files *files, struct hf_keeper_file *file,
                                     const struct hf_span *part, struct hf_holder *holder);
 
-/* Makes the kernel's locks in the part equal to the ranges again, after a call that did more. */
+/* Sets the kernel's locks in the part to what the ranges say again, after a call that did more. */
 void hf_restore(struct hf_keeper_file *file, const struct hf_span *part);
 
 #endif

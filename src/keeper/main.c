@@ -91,7 +91,7 @@ static int explain_privileges(int rv)
     return rv;
 }
 
-/* The filter reaches the threads that run. */
+/* Starts the threads before it loads the filter, which also holds for threads that run. */
 static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_limits *limits,
                              bool files_confined)
 {

@@ -14,7 +14,7 @@
 #define CEPH_SUPER_MAGIC 0x00c36400
 #endif
 
-/* True for file systems whose locks another host or another program keeps. */
+/* True for file systems whose locks another host or a user-space program keeps. */
 static bool is_kept_elsewhere(int fd)
 {
     static const uint32_t KINDS[] = {
@@ -40,8 +40,8 @@ static bool sees(int fd, int command, const struct flock *wanted)
     return fcntl(fd, command, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* Tries a shared lock on the last byte that the kernel knows, which hardly any program locks. Where
- * one does, the refusal is the proof. */
+/* Tries a shared lock on the last byte that the kernel can lock, which hardly any program locks.
+ * Where a program does, the refusal proves that its locks are seen. */
 static bool try_it(int fd)
 {
     struct flock lock = {

@@ -1,8 +1,8 @@
 /*
- * Finds out whether other programs of this host see the locks of a file system. It is tried once
- * for each file system, on the first file that is opened there. Locks that a server on another host
- * keeps (NFS, SMB, Ceph) or that a program keeps (FUSE) may be private to a client, may confuse
- * owners, and may block, so those are not tried at all.
+ * Finds out whether other programs of this host see the locks of a file system. Each file system is
+ * tried once, on the first file that is opened there. File systems whose locks a server on another
+ * host keeps (NFS, SMB, Ceph) or a program keeps (FUSE) are not tried at all: such locks may be
+ * private to a client, may confuse owners, and may block.
  */
 #ifndef HF_KEEPER_PROBE_H
 #define HF_KEEPER_PROBE_H
@@ -18,10 +18,10 @@ struct hf_probes {
         dev_t device;
         bool meets;
     } known[HF_PROBES_MAX];
-    size_t count, next; /* `next` is the place that gives way when all are used */
+    size_t count, next; /* `next` is the place that is used again when all are in use */
 };
 
-/* True if locks taken through fd, a description of a regular file on device, are seen by others. */
+/* True if other programs see locks taken through fd, a description of a regular file on device. */
 bool hf_probe_meets(struct hf_probes *probes, dev_t device, int fd);
 
 #endif

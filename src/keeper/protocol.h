@@ -13,14 +13,15 @@
  *       PATH let go or take back       ─►
  *                                      ◄─   RESULTS
  *       EXPORTS                        ─►
- *                                      ◄─   EXPORTS ... EXPORTS, one export each, the last without
+ *                                      ◄─   EXPORTS ... EXPORTS, one export each, the last message
+ * without
  *
- * Both ends run on one host, so numbers are as the host has them. Every record has a fixed size and
+ * Both ends run on one host, so numbers have its byte order. Every record has a fixed size and
  * every message a limit; hf_keeper_check() judges a message before any field of it is used, because
  * a daemon that faces the network may be in the hands of an attacker.
  *
- * The daemon has one connection at a time. When it is lost the keeper holds on: the daemon that
- * comes back asks with LIST and corrects the difference.
+ * The daemon has one connection at a time. When the connection is lost the keeper holds on: the
+ * daemon that comes back asks with LIST and corrects the difference.
  */
 #ifndef HF_KEEPER_PROTOCOL_H
 #define HF_KEEPER_PROTOCOL_H
@@ -32,25 +33,26 @@
 enum {
     HF_KEEPER_VERSION = 1,
     HF_KEEPER_HANDLE_MAX = 64, /* RFC 1813: NFS3_FHSIZE */
-    HF_KEEPER_OPS_MAX = 512,   /* operations in one message */
-    HF_KEEPER_PATH_MAX = 4096, /* the longest path, with its zero byte */
+    HF_KEEPER_OPS_MAX = 512,   /* how many operations a message may have */
+    HF_KEEPER_PATH_MAX = 4096, /* the longest path in a message, with its zero byte */
     HF_KEEPER_LEASE_MAX_MS = 60 * 60 * 1000,
 };
 
 enum hf_keeper_message {
     HF_KEEPER_HELLO = 1, /* struct hf_keeper_hello, the first message in each direction */
-    HF_KEEPER_OPS,       /* to the keeper: struct hf_keeper_op */
-    HF_KEEPER_RESULTS,   /* from the keeper: struct hf_keeper_result */
-    HF_KEEPER_LIST,      /* to the keeper: no record */
-    HF_KEEPER_HELD,    /* from the keeper: struct hf_keeper_op with kind SET, one for each range */
-    HF_KEEPER_PATH,    /* to the keeper: one struct hf_keeper_path */
+    HF_KEEPER_OPS,       /* to the keeper: operations, each a struct hf_keeper_op */
+    HF_KEEPER_RESULTS,   /* from the keeper: results, each a struct hf_keeper_result */
+    HF_KEEPER_LIST,      /* to the keeper: asks for all that is held; has no record */
+    HF_KEEPER_HELD, /* from the keeper: struct hf_keeper_op with kind SET, one for each range */
+    /* To the keeper: lets go a path or takes it back; has one struct hf_keeper_path. */
+    HF_KEEPER_PATH,
     HF_KEEPER_EXPORTS, /* to the keeper: no record; from it: one struct hf_keeper_export, or none */
 };
 
-/* Stands in front of the records of every message. */
+/* The header in front of the records of every message. */
 struct hf_keeper_header {
     uint32_t message;
-    uint32_t count; /* the number of records */
+    uint32_t count; /* how many records the message has */
 };
 
 enum hf_keeper_mode { HF_KEEPER_NONE, HF_KEEPER_SHARED, HF_KEEPER_EXCLUSIVE };
@@ -69,8 +71,8 @@ enum hf_keeper_kind {
     /* Makes a claim as soon as the holders outside let go. It has one result: OK, CANCELLED, or why
      * it can never be made. */
     HF_KEEPER_WAIT,
-    /* Ends the wait of this id. It has no result of its own: the wait's is OK if the claim was made
-     * before. */
+    /* Ends the wait of this id. CANCEL has no result of its own: the wait's result is OK if its
+     * claim was made before. */
     HF_KEEPER_CANCEL,
     /* Lets everything go: every lock is released, every file closed, every wait cancelled. */
     HF_KEEPER_RELEASE_ALL,
@@ -79,14 +81,14 @@ enum hf_keeper_kind {
      * CLOCK_BOOTTIME. From the first RENEW on, the keeper lets everything go when the lease ends. A
      * time later than HF_KEEPER_LEASE_MAX_MS from now is refused (FAILED), because a daemon that an
      * attacker has taken over could keep the files locked after its end. The result's length is 1
-     * if everything was let go since the RENEW before: the daemon then asks with LIST.
+     * if the keeper has let everything go since the RENEW before: the daemon then asks with LIST.
      */
     HF_KEEPER_RENEW,
     HF_KEEPER_KINDS,
 };
 
 struct hf_keeper_op {
-    uint64_t id; /* an id that the daemon chooses, and that comes back in the result */
+    uint64_t id; /* an id that the daemon chooses, and that the result carries */
     /* Where the range begins; ranges are clamped to the 63 bits that the kernel has. */
     uint64_t offset;
     uint64_t length; /* 0: the range goes to the end of the file, however long it gets */
@@ -125,11 +127,11 @@ enum hf_keeper_status {
         HF_KEEPER_STATUS_COUNT,
 };
 
-/* Return a text for people, and a name for metrics ("not_in_export"); never NULL. */
+/* These return a text for people, and a name for metrics ("not_in_export"); never NULL. */
 const char *hf_keeper_status_text(unsigned status);
 const char *hf_keeper_status_name(unsigned status);
 
-/* Two handles with the same identity are one file. */
+/* The identity of a file: two handles with one identity name one file. */
 struct hf_keeper_identity {
     uint64_t device, inode;
     /* The generation; 0 where the file system has none that its handles show. */
@@ -167,26 +169,28 @@ struct hf_keeper_path {
 /* An export, or a directory that was let go, and what is open below it. */
 struct hf_keeper_export {
     uint64_t files, ranges;
-    uint32_t let_go; /* 1: the operator has let the directory go */
+    uint32_t let_go; /* 1: the operator has let this directory go */
     uint32_t zero;
-    char path[HF_KEEPER_PATH_MAX]; /* the path, which ends with a zero byte */
+    char path[HF_KEEPER_PATH_MAX]; /* the path of the directory, which ends with a zero byte */
 };
 
 /* The answer in the keeper's HELLO. */
 enum hf_keeper_welcome {
     HF_KEEPER_WELCOME,
-    HF_KEEPER_BUSY,          /* another daemon is connected */
-    HF_KEEPER_OTHER_VERSION, /* the keeper speaks another version, which `version` names */
+    HF_KEEPER_BUSY, /* another daemon is connected */
+    /* The keeper speaks another version of the protocol, which `version` names. */
+    HF_KEEPER_OTHER_VERSION,
 };
 
 struct hf_keeper_hello {
     uint32_t version;
     uint32_t welcome; /* enum hf_keeper_welcome */
-    /* A random number of this start: another one means that locks may be gone. */
+    /* A random number that the keeper chose at its start: another number means that locks may be
+     * gone. */
     uint64_t incarnation;
     uint64_t files, ranges;                    /* how many files and ranges the keeper holds now */
-    uint64_t files_max, ranges_max, waits_max; /* limits; ranges_max is that of one file */
-    /* How many waits are served at once; the others are tried again after pauses. */
+    uint64_t files_max, ranges_max, waits_max; /* limits; ranges_max is the limit of one file */
+    /* How many waits have a thread at a time; the others are tried again after pauses. */
     uint32_t threads;
     uint32_t zero;
 };

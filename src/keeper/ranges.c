@@ -35,8 +35,8 @@ static uint32_t find(const struct hf_ranges *ranges, uint64_t at)
     return low;
 }
 
-/* A change replaces the spans [from, to) by n new ones: the rest of the first, the part, the rest
- * of the last. */
+/* A change replaces the spans [from, to) by n new ones: the rest of the first span, the part that
+ * changes, the rest of the last span. */
 struct change {
     uint32_t from, to, n;
     struct hf_span spans[3];

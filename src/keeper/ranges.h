@@ -1,8 +1,8 @@
 /*
  * Records which bytes of one file are held in which mode, as spans in the order of their offsets,
  * none overlapping, neighbours of one mode joined. It mirrors what the kernel has for one open file
- * description, so that the keeper knows what a claim changes without asking. It is pure and makes
- * no system call.
+ * description, so that the keeper knows without asking the kernel what a claim changes. This
+ * module makes no system call.
  *
  *     bytes   0          10         20         30
  *             ├──shared──┤├exclusive┤          ├──shared── ... to the end
@@ -21,11 +21,11 @@
 
 struct hf_span {
     uint64_t first, last;
-    enum hf_keeper_mode mode; /* never NONE */
+    enum hf_keeper_mode mode; /* the mode of the bytes, never NONE */
 };
 
 struct hf_ranges {
-    struct hf_span *spans; /* points to `one`, or is allocated */
+    struct hf_span *spans; /* points to `one`, or to allocated memory */
     uint32_t count, capacity;
     struct hf_span one; /* the span of a file with one lock, as most have */
 };

@@ -17,7 +17,8 @@ int hf_reopen(int fd, bool writable)
 enum hf_keeper_status hf_status_of_errno(int error)
 {
     switch (error) {
-    case EAGAIN: /* also EWOULDBLOCK: an open must wait. A refused lock was told apart before */
+    /* EWOULDBLOCK has this number as well: an open must wait. A refused lock does not come here. */
+    case EAGAIN:
         return HF_KEEPER_NOT_YET;
     case EROFS:
     case EPERM:

@@ -1,7 +1,7 @@
 /*
- * Makes a new description of a file that is open already, even if it is open for its path only. It
- * never waits: where a lease of another program must be broken first, the breaking begins, and
- * errno is EWOULDBLOCK until it has ended.
+ * Makes a new description of a file that is open already, even if it is open for its path only.
+ * Opening never waits: where a lease of another program must be broken first, the breaking begins,
+ * and errno is EWOULDBLOCK until it has ended.
  */
 #ifndef HF_KEEPER_REOPEN_H
 #define HF_KEEPER_REOPEN_H
@@ -10,7 +10,7 @@
 
 #include "keeper/protocol.h"
 
-/* Returns -1, with errno, on failure. */
+/* Returns a new descriptor; -1, with errno, on failure. */
 int hf_reopen(int fd, bool writable);
 
 /* Says, by errno, why a file could not be opened or locked. */

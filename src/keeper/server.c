@@ -17,8 +17,8 @@
 #include "keeper/guard.h"
 #include "keeper/store.h"
 
-/* Takes over the timer of the keeper before this one, which says until when the locks it held may
- * be held. A timer that is not set, or has gone off, means that the lease is over. */
+/* Takes over the timer of the keeper before this one. It tells until when the locks of that keeper
+ * may be held; a timer that is not set, or has gone off, means that the lease is over. */
 static int take_timer(struct hf_keeper_server *server)
 {
     struct itimerspec left;
@@ -32,7 +32,7 @@ static int take_timer(struct hf_keeper_server *server)
     server->keeper->has_lease = true;
     server->keeper->valid_until_ms = hf_clock_boot_ms() + (uint64_t)left.it_value.tv_sec * 1000 +
                                      (uint64_t)left.it_value.tv_nsec / 1000000;
-    server->timer_ms = UINT64_MAX; /* set_timer() will set it */
+    server->timer_ms = UINT64_MAX; /* set_timer() will set the timer */
     return fd;
 }
 
@@ -165,7 +165,7 @@ static void greet(struct hf_keeper_server *server, size_t i)
 
 /* ---- what is sent ---- */
 
-/* Sends the message; false if the socket is full. */
+/* Sends the message that was made; false if the socket is full. */
 static bool send_out(struct hf_keeper_server *server)
 {
     const struct hf_keeper_header *header = &server->out.header;
@@ -200,7 +200,7 @@ static void send_results(struct hf_keeper_server *server)
     memmove(keeper->results, keeper->results + sent, keeper->n_results * sizeof(*keeper->results));
 }
 
-/* Sends the next message of a list; the cursor moves once it is sent. */
+/* Sends the next message of a list; the cursor moves on only when the message is sent. */
 static bool send_held(struct hf_keeper_server *server)
 {
     struct hf_keeper_op *held = (struct hf_keeper_op *)(void *)(&server->out.header + 1);
@@ -264,9 +264,8 @@ static bool send_export(struct hf_keeper_server *server)
     return true;
 }
 
-/*
- * Sends what is left of a list first: nothing changes meanwhile, so that the list shows one moment.
- */
+/* Sends results, and then what is left of a list. No operation is carried out until the list is
+ * sent, so that it shows one moment. */
 static void send_some(struct hf_keeper_server *server)
 {
     send_results(server);
@@ -280,7 +279,7 @@ static void send_some(struct hf_keeper_server *server)
 
 /* ---- what is received ---- */
 
-/* Handles a message. False: the daemon is to be dropped. */
+/* Handles a message of the daemon. False: the daemon must be dropped. */
 static bool take_message(struct hf_keeper_server *server, const struct hf_keeper_header *header,
                          const void *records)
 {
@@ -305,7 +304,7 @@ static bool take_message(struct hf_keeper_server *server, const struct hf_keeper
         server->next_export = 0;
         return true;
     default:
-        return false; /* a second hello is not allowed */
+        return false; /* a daemon may not send a second HELLO */
     }
 }
 
@@ -368,7 +367,9 @@ static int step(struct hf_keeper_server *server)
     bool was_listing = server->listing;
     int sleep_ms;
 
-    /* Locks that the list has shown are no longer held, so the daemon must not believe the rest. */
+    /*
+     * Locks that the list has already shown are no longer held, so the daemon must not believe it.
+     */
     if (hf_keeper_check_lease(keeper, hf_clock_boot_ms()) && server->listing)
         drop_daemon(server, "the lease ran out in the middle of a list");
     sleep_ms = hf_walk_step(&keeper->files.resolver.walk, now_ms);
@@ -380,16 +381,18 @@ static int step(struct hf_keeper_server *server)
     }
     sleep_ms = sooner(sleep_ms, hf_store_step(&keeper->files, now_ms));
     hf_exports_close(&keeper->files.resolver.exports);
-    set_timer(server); /* before the daemon hears of a renewal, so that the next worker knows it */
+    /* The timer is set before the daemon hears of a renewal, so that the next worker knows the end
+     * of the lease. */
+    set_timer(server);
     if (server->daemon >= 0)
         send_some(server);
     if (is_ready_for_more(server) && (keeper->waits.changed || was_listing))
-        sleep_ms = 0; /* what had to wait for the end of the list is looked at now */
+        sleep_ms = 0; /* what had to wait for the end of the list is done without a pause */
     return sleep_ms;
 }
 
-/* Signals come only while it waits: one that came between the look at *stop and the wait would be
- * missed. */
+/* Waits for events. Signals are let in only during the wait: a signal between the look at *stop and
+ * the wait would be missed. */
 static int wait_for_events(struct pollfd *polled, size_t n, int sleep_ms)
 {
     struct timespec limit = {.tv_sec = sleep_ms / 1000, .tv_nsec = sleep_ms % 1000 * 1000000L};
@@ -426,8 +429,10 @@ void hf_keeper_server_run(struct hf_keeper_server *server, const volatile sig_at
             else if (polled[DAEMON].revents & (POLLHUP | POLLERR))
                 drop_daemon(server, "it has closed the connection");
         }
-        for (size_t i = n; i-- > 0;) { /* goes from the end, because dropping a guest moves the last
-                                          one into its place */
+        /*
+         * The loop goes from the end, because dropping a guest moves the last one into its place.
+         */
+        for (size_t i = n; i-- > 0;) {
             if (polled[GUESTS + i].revents)
                 greet(server, i);
         }

@@ -23,7 +23,7 @@ static struct {
     int64_t next_ms;
 } store;
 
-/* "r-" or "w-", and the handle. */
+/* Makes the name of a copy: "r-" or "w-", and the handle in hex. */
 static void name_of(struct hf_bytes handle, bool writable, char out[NAME_BYTES])
 {
     out[0] = writable ? 'w' : 'r';
@@ -81,7 +81,8 @@ void hf_store_give_lease(int timer)
     hf_guard_set_lease(timer, sd_pid_notify_with_fds(0, 0, state, &timer, 1) > 0);
 }
 
-/* Files are in the order in which they were opened, so those without a copy are the last ones. */
+/* Gives systemd more copies. Files are in the order in which they were opened, so those without a
+ * copy are the last ones. */
 int hf_store_step(struct hf_keeper_files *files, int64_t now_ms)
 {
     unsigned given = 0;
@@ -107,7 +108,7 @@ int hf_store_step(struct hf_keeper_files *files, int64_t now_ms)
 
 /* ---- after a restart ---- */
 
-/* Reads a line like this: lock: 1: OFDLCK ADVISORY WRITE -1 fe:00:1234 0 EOF */
+/* Reads a line of /proc/self/fdinfo such as: lock: 1: OFDLCK ADVISORY WRITE -1 fe:00:1234 0 EOF */
 static bool read_lock(const char *line, struct hf_span *out)
 {
     char class[16], mode[16], first[32], last[32];
@@ -183,8 +184,8 @@ void hf_store_take(size_t max)
     free(names); /* NOLINT(bugprone-multi-level-implicit-pointer-conversion) */
 }
 
-/* Two descriptions of one handle: the worker was killed when it had made the one that may write,
- * and had not closed the other. */
+/* Drops one of two descriptions of one handle: the worker was killed after it had made the one that
+ * may write, and before it had closed the other. */
 static void drop(int fd, const struct hf_guarded *kept)
 {
     hf_kernel_unlock_all(fd);
@@ -219,7 +220,7 @@ static void adopt(struct hf_keeper_files *files, int64_t now_ms, int fd,
         hf_list_add_head(&files->all, &file->link);
     }
     find_ranges(files, file);
-    hf_keeper_files_done(files, file); /* an empty one that was left over */
+    hf_keeper_files_done(files, file); /* closes a file that was left over without locks */
 }
 
 size_t hf_store_adopt(struct hf_keeper_files *files, int64_t now_ms)
@@ -236,8 +237,8 @@ size_t hf_store_adopt(struct hf_keeper_files *files, int64_t now_ms)
     return files->count;
 }
 
-/* systemd must have them before this process ends, because it takes nothing from a process that it
- * does not find any more. */
+/* Gives systemd copies of the locked files before this process ends, because systemd takes nothing
+ * from a process that it does not find any more. */
 void hf_store_keep_all(struct hf_keeper_files *files)
 {
     if (store.max == 0)

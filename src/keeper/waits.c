@@ -25,7 +25,7 @@ struct hf_waiting_thread {
     int fd; /* guarded by the mutex; a description that stays open while the job is WAITING */
     struct hf_span span; /* guarded by the mutex */
     bool got;            /* guarded by the mutex; in state THROUGH: the kernel has given the lock */
-    int wake;            /* never changes */
+    int wake;            /* the descriptor that wakes the loop; it never changes */
     struct hf_wait *wait; /* used by the loop's thread only */
 };
 
@@ -55,16 +55,15 @@ static void *run(void *argument)
         t->got = rv == 0;
         t->state = THROUGH;
         (void)pthread_cond_signal(&t->changed);
-        /* If the socket is full, the loop wakes anyway. */
+        /* If this socket is full, the loop has bytes to read, and wakes anyway. */
         (void)send(t->wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     (void)pthread_mutex_unlock(&t->mutex);
     return NULL;
 }
 
-/*
- * Starts a thread with all signals blocked but its own: signals for the process are for the loop.
- */
+/* Starts a thread with all signals blocked but its own, because signals for the process are for the
+ * loop. */
 static int start(struct hf_waiting_thread *t, int wake)
 {
     pthread_condattr_t clock;
@@ -112,7 +111,8 @@ static void give_thread(struct hf_waits *waits, struct hf_wait *wait)
     HF_ASSERT(false);
 }
 
-/* Takes the thread back; true if the kernel gave it its lock. The thread is free afterwards. */
+/* Takes the thread back from its wait; true if the kernel gave it the lock. The thread is free
+ * afterwards. */
 static bool take_back(struct hf_waits *waits, struct hf_waiting_thread *t)
 {
     bool got;
@@ -129,7 +129,7 @@ static bool take_back(struct hf_waits *waits, struct hf_waiting_thread *t)
 }
 
 /* Interrupts the thread. A signal that comes just before the thread enters the kernel is lost, so
- * it is repeated. */
+ * the signal is repeated. */
 static void stop_thread(struct hf_waiting_thread *t)
 {
     struct timespec until;
@@ -173,8 +173,8 @@ static struct hf_wait *find(const struct hf_waits *waits, uint64_t id)
     return node ? hf_container_of(node, struct hf_wait, node) : NULL;
 }
 
-/* Ends a wait. The result leaves at once, in the order of what the kernel did. The lists, through
- * which a caller may be walking, are swept later. */
+/* Ends a wait. Its result leaves at once, so that results are in the order of what the kernel did.
+ * The wait stays in the lists until a later sweep, because a caller may be walking through them. */
 static void finish(struct hf_waits *waits, struct hf_wait *wait, enum hf_keeper_status status)
 {
     HF_ASSERT(!wait->thread && !wait->over);
@@ -245,10 +245,8 @@ static enum hf_keeper_status open_file(struct hf_waits *waits, struct hf_wait *w
     return status;
 }
 
-/*
- * True only while it is sure that the kernel would refuse: a thread waits for a part of what this
- * wait asks for, in the same mode or a weaker one. So a crowd behind one holder costs one thread.
- */
+/* True only while the kernel would surely refuse: a thread waits for a part of what this wait asks
+ * for, in the same mode or a weaker one. So a crowd behind one holder costs one thread. */
 static bool is_hopeless(const struct hf_wait *wait)
 {
     if (!wait->file)
@@ -263,7 +261,7 @@ static bool is_hopeless(const struct hf_wait *wait)
     return false;
 }
 
-/* Makes one attempt. False: the wait is over, and gone. */
+/* Makes one attempt at the claim of a wait. False: the wait is over, and freed. */
 static bool attempt(struct hf_waits *waits, struct hf_wait *wait, int64_t now_ms)
 {
     enum hf_keeper_status status = open_file(waits, wait, now_ms);
@@ -276,7 +274,7 @@ static bool attempt(struct hf_waits *waits, struct hf_wait *wait, int64_t now_ms
         status = hf_keeper_claim(waits->files, wait->file, &wait->part, &holder, &wait->refused);
     }
     if (status == HF_KEEPER_CONFLICT || status == HF_KEEPER_NOT_YET) {
-        /* There is nothing that a thread could wait for. */
+        /* A lease or a search is in the way, for which no thread can wait. */
         if (status == HF_KEEPER_NOT_YET)
             wait->refused.mode = HF_KEEPER_NONE;
         return true;
@@ -318,8 +316,10 @@ enum hf_keeper_status hf_waits_add(struct hf_waits *waits, int64_t now_ms,
     return HF_KEEPER_OK;
 }
 
-/* Handles a thread that is out of the kernel. Either the claim is whole now, or the part that the
- * thread got goes back: a wait must not hold a part while it waits for another. */
+/*
+ * Handles a thread that is back from the kernel. Either the claim of the wait is whole now, or the
+ * part that the thread got is given back: a wait must not hold a part while it waits for another.
+ */
 static void settle(struct hf_waits *waits, struct hf_waiting_thread *t)
 {
     struct hf_wait *wait = t->wait;
@@ -357,7 +357,7 @@ static void end_wait(struct hf_waits *waits, struct hf_wait *wait, enum hf_keepe
         stop_thread(t);
         settle(waits, t);
     }
-    if (!wait->over) /* otherwise the wait came through */
+    if (!wait->over) /* a wait that is over has its result already */
         finish(waits, wait, status);
 }
 
@@ -399,8 +399,8 @@ static void collect(struct hf_waits *waits)
     }
 }
 
-/* A thread waits for one stretch of the file at a time: two threads that could set the same bytes
- * to different modes would undo each other. */
+/* True if a thread may wait for this. Only one thread waits for a stretch of a file at a time: two
+ * threads that could set the same bytes to different modes would undo each other's locks. */
 static bool may_have_thread(const struct hf_waits *waits, const struct hf_wait *wait)
 {
     if (waits->n_busy == waits->n_threads || !wait->file || wait->refused.mode == HF_KEEPER_NONE)
@@ -415,7 +415,7 @@ static bool may_have_thread(const struct hf_waits *waits, const struct hf_wait *
 }
 
 /* Gives threads to the oldest waits first. An attempt finds the stretch to wait for, because locks
- * of our own may have changed since the last. */
+ * of our own may have changed since the last attempt. */
 static void give_threads(struct hf_waits *waits, int64_t now_ms)
 {
     hf_list_foreach (node, &waits->all) {
@@ -469,7 +469,8 @@ int hf_waits_step(struct hf_waits *waits, int64_t now_ms)
     if (waits->changed || (waits->next_ms >= 0 && waits->next_ms <= now_ms)) {
         give_threads(waits, now_ms);
         try_due(waits, now_ms);
-        give_threads(waits, now_ms); /* an attempt may have interrupted some waits */
+        /* An attempt may have interrupted waits, whose threads are free now. */
+        give_threads(waits, now_ms);
         sweep(waits);
         waits->changed = false;
         waits->next_ms = first_due(waits);
@@ -485,7 +486,7 @@ int hf_waits_init(struct hf_waits *waits, struct hf_keeper_files *files, size_t 
                   size_t n_threads,
                   void (*made)(void *, const struct hf_wait *, enum hf_keeper_status), void *ctx)
 {
-    /* Without SA_RESTART, so that the wait is interrupted. */
+    /* There is no SA_RESTART, so that the signal interrupts a thread's wait. */
     struct sigaction action = {.sa_handler = on_signal};
     int rv = 0;
 
