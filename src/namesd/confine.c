@@ -29,8 +29,8 @@ static int give_up_privileges(void)
         return HF_EDENIED;
     if (!capng_have_capability(CAPNG_PERMITTED, CAP_DAC_READ_SEARCH))
         return HF_EUNAVAIL;
-    /* Only this capability permits emptying the bounding set. Root has it; the unit's user has not,
-     * but its bounding set is empty already. */
+    /* Only CAP_SETPCAP permits emptying the bounding set. Root has it; the user of the systemd unit
+     * has not, but its bounding set is empty already. */
     if (capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
         sets |= CAPNG_SELECT_BOUNDS;
     capng_clear(CAPNG_SELECT_ALL);
@@ -78,21 +78,21 @@ static int confine_files(void)
 /* ---- system calls ---- */
 
 static const int ALLOWED[] = {
-    /* files are opened to look, never to write (Landlock) */
+    /* calls on files, which are opened to be looked at, never to be written (Landlock) */
     CALL(openat), CALL(openat2), CALL(open), CALL(open_by_handle_at), CALL(name_to_handle_at),
     CALL(close), CALL(read), CALL(write), CALL(writev), CALL(lseek), CALL(fstat), CALL(stat),
     CALL(lstat), CALL(newfstatat), CALL(statx), CALL(fstatfs), CALL(statfs), CALL(readlink),
     CALL(readlinkat), CALL(getdents64), CALL(getcwd), CALL(fcntl),
-    /* calls on the socket, and those that wait */
+    /* calls on sockets, and calls that wait */
     CALL(accept4), CALL(sendto), CALL(recvfrom), CALL(poll), CALL(ppoll), CALL(shutdown),
-    /* memory, time, signals, the end */
+    /* calls for memory, time, signals, and the end of the process */
     CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(futex), CALL(clock_gettime),
     CALL(gettimeofday), CALL(getrandom), CALL(rt_sigaction), CALL(rt_sigprocmask),
     CALL(rt_sigreturn), CALL(restart_syscall), CALL(sched_yield), CALL(getpid), CALL(gettid),
     CALL(exit), CALL(exit_group)};
 
 #ifdef HF_INSTRUMENTED
-/* The leak check and coverage do things in the process that the program never does. */
+/* The leak check and coverage make calls that the program itself never makes. */
 static const int FOR_INSTRUMENTS[] = {CALL(mmap),        CALL(ptrace),
                                       CALL(wait4),       CALL(clone),
                                       CALL(kill),        CALL(prctl),
@@ -137,7 +137,8 @@ static int confine_system_calls(void)
     rv = add_each(filter, ALLOWED, HF_COUNT_OF(ALLOWED));
     if (rv == 0)
         rv = add_each(filter, FOR_INSTRUMENTS, HF_COUNT_OF(FOR_INSTRUMENTS));
-    if (rv == 0) /* allows memory, but none that can be executed: all code is loaded by now */
+    /* Memory may be mapped, but not as executable, because all code is loaded by now. */
+    if (rv == 0)
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(mmap), 1,
                               SCMP_CMP(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
     if (rv == 0) /* FS_IOC_GETFSUUID */
@@ -151,7 +152,7 @@ static int confine_system_calls(void)
 
 int hf_namesd_confine(void)
 {
-    uid_t uid = geteuid(); /* asked for now, because the filter will forbid the call */
+    uid_t uid = geteuid(); /* the user is asked for now, because the filter will forbid that */
     int rv = give_up_privileges();
     int files;
     int calls;
@@ -165,7 +166,7 @@ int hf_namesd_confine(void)
     if (rv < 0)
         return rv;
 #ifdef HF_INSTRUMENTED
-    /* Instrumented programs write reports to, and run programs from, any place. */
+    /* Instrumented programs write reports to any place, and run programs from any place. */
     files = HF_EUNAVAIL;
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     (void)confine_files;

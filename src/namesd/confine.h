@@ -7,8 +7,8 @@
 #ifndef HF_NAMESD_CONFINE_H
 #define HF_NAMESD_CONFINE_H
 
-/* Returns HF_EDENIED if privileges could not be given up; HF_EUNAVAIL without the capability that
- * opening handles needs, which the log explains. */
+/* Confines the process. Returns HF_EDENIED if privileges could not be given up; HF_EUNAVAIL without
+ * the capability that opening handles needs, which the log explains. */
 int hf_namesd_confine(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* The side of the line protocol (docs/operating/NAMES.md) that is asked: it takes one line at a
- * time apart and answers in text. It makes no system call, so that a fuzzer can try every line. */
+/* Reads the requests of the line protocol (docs/operating/NAMES.md), one line at a time, and writes
+ * the answers. It makes no system call, so that a fuzzer can try every line. */
 #ifndef HF_NAMESD_REQUEST_H
 #define HF_NAMESD_REQUEST_H
 
@@ -12,7 +12,7 @@
 #define HF_NAMES_GREETING "holdfast-names 1"
 
 enum {
-    HF_NAMES_ID_MAX = 20,   /* the digits of an id */
+    HF_NAMES_ID_MAX = 20,   /* how many digits the id of a request may have */
     HF_NAMES_LINE_MAX = 256 /* the length of a request, with its line feed */
 };
 
@@ -24,15 +24,18 @@ enum hf_namesd_request_kind {
 
 struct hf_namesd_request {
     enum hf_namesd_request_kind kind;
-    char id[HF_NAMES_ID_MAX + 1]; /* the id; "" if the line has none that could be read */
+    /* The id of the request; "" if the line has none that could be read. */
+    char id[HF_NAMES_ID_MAX + 1];
     uint8_t handle[HF_HANDLE_BYTES_MAX];
     size_t len;
 };
 
-/* Reads a line, which is given without its line feed. */
+/* Reads a request, a line without its line feed. */
 void hf_namesd_request_read(struct hf_bytes line, struct hf_namesd_request *out);
 
-/* Appends one line; the path is used only for NAMED. Returns HF_ENOMEM without memory. */
+/*
+ * Appends one line of an answer; the path is used only for NAMED. Returns HF_ENOMEM without memory.
+ */
 int hf_namesd_request_answer(struct hf_buf *out, const struct hf_namesd_request *request,
                              enum hf_answer answer, struct hf_bytes path);
 

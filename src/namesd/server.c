@@ -50,7 +50,7 @@ static void accept_one(struct hf_namesd_server *server)
     hf_buf_init(&client->out, &hf_alloc_heap);
 }
 
-/* Answers one line. False: the client is to be dropped. */
+/* Answers one line of a client. False: the client must be dropped. */
 static bool answer(struct hf_namesd_server *server, struct hf_namesd_client *client,
                    struct hf_bytes line)
 {
@@ -87,7 +87,7 @@ static bool has_line(const struct hf_namesd_client *client)
 }
 
 /* Answers some lines of the client; the answers leave at the end of the turn, because a daemon that
- * hears nothing for seconds cuts us off. False: the client is to be dropped. */
+ * hears nothing for seconds cuts us off. False: the client must be dropped. */
 static bool answer_some(struct hf_namesd_server *server, struct hf_namesd_client *client)
 {
     uint64_t end_ms = hf_clock_mono_ms() + HF_NAMESD_SERVER_TURN_MS;
@@ -170,9 +170,11 @@ void hf_namesd_server_run(struct hf_namesd_server *server, const volatile sig_at
         }
         polled[n] = (struct pollfd){.fd = server->listener, .events = POLLIN};
         if (poll(polled, n + 1, wait_ms) < 0)
-            continue;                  /* poll() was interrupted by a signal */
-        for (size_t i = n; i-- > 0;) { /* goes from the end, because dropping a client moves the
-                                          last one into its place */
+            continue; /* poll() was interrupted by a signal */
+        /*
+         * The loop goes from the end, because dropping a client moves the last one into its place.
+         */
+        for (size_t i = n; i-- > 0;) {
             struct hf_namesd_client *client = &server->clients[i];
 
             if ((polled[i].revents || is_ready(client)) &&

@@ -1,7 +1,7 @@
 /*
  * The socket at which names are asked for (docs/operating/NAMES.md). One thread answers requests in
- * the order in which they come, and does the slices of the walk between them. A question can take
- * as long as a disk does; the daemon that asks waits for none of them.
+ * the order in which they come, and does the slices of the walk between them. A request can take as
+ * long as a disk does; holdfastd asks without waiting.
  */
 #ifndef HF_NAMESD_SERVER_H
 #define HF_NAMESD_SERVER_H
@@ -17,9 +17,12 @@ enum {
     /* How many lines of one client are answered before the next client has its turn. */
     HF_NAMESD_SERVER_BATCH = 64,
     HF_NAMESD_SERVER_TURN_MS =
-        20, /* how long these lines may take: some questions search large directories */
+        /*
+         * How long a client's lines of one turn may take: some questions search large directories.
+         */
+    20,
     HF_NAMESD_SERVER_UNREAD_MAX =
-        65536 /* when a client has not taken this many bytes, none of its lines is read */
+        65536 /* no further line of a client is read while this many bytes of answers wait for it */
 };
 
 struct hf_namesd_client {
@@ -35,12 +38,12 @@ struct hf_namesd_server {
     size_t n_clients;
 };
 
-/* Listens at path, which it takes over if no process serves there. Returns HF_EBUSY, HF_EDENIED or
- * another error. */
+/* Listens at path, which this server takes over if no process serves there. Returns HF_EBUSY,
+ * HF_EDENIED or another error. */
 int hf_namesd_server_open(struct hf_namesd_server *server, struct hf_resolver *resolver,
                           const char *path);
 
-/* Serves until *stop is set. */
+/* Serves until a signal handler sets *stop. */
 void hf_namesd_server_run(struct hf_namesd_server *server, const volatile sig_atomic_t *stop);
 void hf_namesd_server_close(struct hf_namesd_server *server);
 

@@ -9,11 +9,11 @@
 
 struct hf_namesd_settings {
     char socket[HF_SETTINGS_SOCKET_MAX];
-    uint64_t search; /* how many directory entries a walk looks at; see hf_walk */
+    uint64_t search; /* how many directory entries a walk looks at (struct hf_walk) */
     enum hf_log_level log_level;
 };
 
-/* Sets the defaults. Returns the keys, which lead to the settings and to the exports. */
+/* Sets the defaults. Returns the keys, which point to the settings and to the exports. */
 struct hf_settings hf_namesd_settings_init(struct hf_namesd_settings *settings,
                                            struct hf_exports *exports);
 
