@@ -98,7 +98,7 @@ static int fetch(CURL *curl, const struct ctl *ctl, struct answer *answer, long 
     return CTL_OK;
 }
 
-/* Takes over the answer's memory. */
+/* Parses the answer's text, whose memory it takes over, and judges it and its status. */
 static int judge_json(struct answer *answer, long status, json_t **out)
 {
     json_error_t where;
@@ -118,8 +118,8 @@ static int judge_json(struct answer *answer, long status, json_t **out)
     return rv;
 }
 
-/* Returns the length without slashes at the end, so that the page's address can be copied from a
- * browser. */
+/* Returns the length of the base address without slashes at the end, so that the page's address can
+ * be copied from a browser. */
 static int base_length(const char *base)
 {
     size_t len = strlen(base);
@@ -223,7 +223,7 @@ static int ask_page(struct ctl *ctl, const char *name, const char *cursor, size_
     ctl_add_query(path, "limit", number);
     ctl_add_query(path, "cursor", cursor);
     ctl_add_query(path, "client", ctl->client);
-    if (ctl->file && !strpbrk(ctl->file, "*?[")) /* a pattern is matched here (rows.c) */
+    if (ctl->file && !strpbrk(ctl->file, "*?[")) /* holdfastctl itself matches a pattern (rows.c) */
         ctl_add_query(path, ctl->file[0] == '/' ? "path" : "file", ctl->file);
     ctl_add_query(path, "share", ctl->export);
     ctl_add_query(path, "owner", ctl->owner);
@@ -266,7 +266,8 @@ int ctl_ask_waited(struct ctl *ctl, json_t **out)
 {
     struct ctl waited = *ctl;
 
-    waited.client = waited.owner = waited.limit = NULL; /* these choose the waiters */
+    /* --client, --owner and --limit choose the waiters, not the locks, so they are cleared here */
+    waited.client = waited.owner = waited.limit = NULL;
     waited.only_waited = true;
     return ctl_ask_list(&waited, "locks", out);
 }

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "ctl/ctl.h"
 
-static const char MAGIC[] = "HFbackup"; /* the value in src/store/backup.h */
+static const char MAGIC[] = "HFbackup"; /* must equal the mark in src/store/backup.h */
 
 static int complain(const char *path, const char *reason)
 {
@@ -33,7 +33,7 @@ static bool write_all(int fd, const char *data, size_t len)
     return fsync(fd) == 0;
 }
 
-/* Writes the file so that only the owner may read it: it names every client and file. */
+/* Writes a backup so that only the owner may read it: it names every client and file. */
 static int save(const char *path, const char *data, size_t len)
 {
     char temporary[PATH_MAX];

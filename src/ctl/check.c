@@ -37,7 +37,7 @@ static int report(struct ctl *ctl, const json_t *answer)
     return reachable && finds_us ? CTL_OK : CTL_TROUBLE;
 }
 
-/* Finds the first address of a host. Returns CTL_NOT_FOUND, and prints it, if the name cannot be
+/* Finds the first address of a host. Returns CTL_NOT_FOUND, and says so, if the name cannot be
  * resolved. */
 static int resolve(const char *word, char address[NI_MAXHOST])
 {
@@ -60,8 +60,8 @@ static int resolve(const char *word, char address[NI_MAXHOST])
     return CTL_NOT_FOUND;
 }
 
-/* A client that is known is checked from the address it uses for this server; another host is
- * checked by its address. */
+/* Chooses what the daemon checks. A client that is known is checked from the address that it uses
+ * for this server; any other host is checked by its own address. */
 static int choose(struct ctl *ctl, const char *word, char path[64], char body[NI_MAXHOST + 32])
 {
     char address[NI_MAXHOST];
@@ -80,7 +80,7 @@ static int choose(struct ctl *ctl, const char *word, char path[64], char body[NI
             return CTL_OK;
         }
     } else if (rv == CTL_OK && matches > 1) {
-        /* If several clients match, this prints that an id is needed. */
+        /* If several clients match, ctl_find_client() prints that an id is needed. */
         rv = ctl_find_client(ctl, word, id);
     }
     if (rv == CTL_OK)

@@ -1,7 +1,7 @@
 /*
- * client dead: a host that certainly does not run any more (fenced, its node given up) loses what
- * it has, as after its own crash notice. A host that uses several of our addresses, or has several
- * itself, is several clients of one name: all of them.
+ * `holdfastctl client dead`: a host that certainly does not run any more (fenced, its node given
+ * up) loses what it has, as after its own crash notice. A host that uses several of our addresses,
+ * or has several itself, is several clients of one name, and all of them lose what they have.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "ctl/confirm.h"
 #include "ctl/ctl.h"
 
-/* A cluster's node is called node-1, and its NFS client node-1.example or node-1. */
+/* True if a word is the short form of a client's name: a cluster may call a node node-1, and its
+ * NFS client may be node-1.example. */
 static bool is_short_for(const char *word, const char *name)
 {
     size_t len = strlen(word);
@@ -24,7 +25,8 @@ static bool locks(const json_t *client)
     return strcmp(ctl_text(client, "protocol"), "nlm") == 0;
 }
 
-/* The host's clients, as an array. Names that differ are hosts that differ: CTL_NOT_FOUND. */
+/* Finds the clients of a host, as an array. Clients with different names are different hosts: then
+ * this returns CTL_NOT_FOUND. */
 static int find_host(struct ctl *ctl, const char *word, json_t **out)
 {
     struct ctl only = *ctl;

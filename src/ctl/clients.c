@@ -13,7 +13,7 @@ static enum ctl_color color_of(const char *status)
     return strcmp(status, "none") == 0 ? CTL_DIM : CTL_RED;
 }
 
-/* The address that the client is called at, and how many more it is known by. */
+/* Shows the address at which the client is called, and how many more addresses it is known by. */
 static const char *addresses_of(const json_t *client, char text[CTL_WORD_MAX])
 {
     size_t more = json_array_size(json_object_get(client, "addresses"));

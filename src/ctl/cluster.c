@@ -11,7 +11,7 @@
 enum {
     WAIT_MS = 10000, /* how long to wait for the outcome of a command */
     LOOK_MS = 20,
-    MS = 1000000, /* nanoseconds in a millisecond */
+    MS = 1000000, /* how many nanoseconds a millisecond has */
 };
 
 static const char *const WORDS[] = {"take", "release", "move"};
@@ -29,7 +29,7 @@ static void add_node(struct ctl_table *table, const json_t *node)
     const char *role = ctl_text(node, "role");
     char age[CTL_WORD_MAX];
 
-    /* Other nodes only tell that they are there; which of them serves, the lease tells. */
+    /* Other nodes tell only that they are there; the lease tells which of them serves. */
     if (!role[0])
         role = owner ? "owner" : "standby";
     ctl_table_add(table, ctl_text(node, "name"), owner ? CTL_BOLD : CTL_PLAIN);
@@ -87,7 +87,7 @@ static bool has_come(const json_t *cluster, bool take)
     return strcmp(role, "standby") == 0 || strcmp(role, "held") == 0;
 }
 
-/* Waits until the command, which the node has begun to carry out, has come to an end. */
+/* Waits until the command that the node has begun to carry out has come to an end. */
 static int follow(struct ctl *ctl, const char *word)
 {
     const struct timespec pause = {0, (long)LOOK_MS * MS};

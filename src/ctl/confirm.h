@@ -1,4 +1,4 @@
-/* Confirmation by the user before a release. */
+/* Asks the user to confirm a release. */
 #ifndef HF_CTL_CONFIRM_H
 #define HF_CTL_CONFIRM_H
 

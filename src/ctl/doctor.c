@@ -66,7 +66,8 @@ static void find_limits(struct doctor *doctor)
     }
 }
 
-/* Finds nothing where names were never set up, because they are optional. */
+/* Checks the names of files. It finds nothing where names were never set up, because they are
+ * optional. */
 static void find_names(struct doctor *doctor)
 {
     const json_t *names = json_object_get(doctor->status, "names");
@@ -160,7 +161,7 @@ int ctl_doctor(struct ctl *ctl, int argc, char **argv)
     }
     if (ctl->server)
         return conclude(ctl, &doctor);
-    /* The reason of a failure is printed on standard error. */
+    /* ctl_ask() prints the reason of a failure on standard error. */
     (void)ctl_ask(ctl, "GET", "status", NULL, &status);
     doctor.status = status;
     find_daemon(&doctor, ctl);

@@ -28,7 +28,7 @@ static const char *proc(void)
 /* ---- other lock managers ---- */
 
 struct rival {
-    const char *command; /* the name in /proc/PID/comm */
+    const char *command; /* the program's name in /proc/PID/comm */
     const char *finding;
     const char *advice;
 };
@@ -159,7 +159,7 @@ void doctor_clock(struct doctor *doctor)
 
 /* ---- our own name ---- */
 
-/* True if the address belongs to this host: only then can it be bound. */
+/* True if the address belongs to this host: no other address can be bound. */
 static bool is_here(const struct addrinfo *found)
 {
     int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -12,7 +12,8 @@ bool doctor_is_coherent(const struct doctor *doctor)
     return coherence && strcmp(ctl_text(coherence, "state"), "off") != 0;
 }
 
-/* Finds nothing where no other file server is seen, because the keeper is optional. */
+/* Looks for other file servers. It finds nothing where there are none, because the keeper is
+ * optional then. */
 static void find_neighbours(struct doctor *doctor)
 {
     if (doctor_runs("smbd"))

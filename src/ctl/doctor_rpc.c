@@ -29,7 +29,7 @@ struct call {
     size_t n_args;
 };
 
-/* Sends the call and waits for the reply. Returns how many bytes came, or a negative errno. */
+/* Sends an RPC call and waits for the reply. Returns how many bytes came, or a negative errno. */
 static ssize_t exchange(const struct call *call, uint32_t *reply, size_t size)
 {
     uint32_t words[CALL_WORDS + ARGS_MAX] = {(uint32_t)getpid(), 0,          2,
@@ -55,7 +55,7 @@ static ssize_t exchange(const struct call *call, uint32_t *reply, size_t size)
     return len;
 }
 
-/* Makes the call. Returns 0 and the first word of the results; ECONNREFUSED if nothing listens;
+/* Makes an RPC call. Returns 0 and the first word of the results; ECONNREFUSED if nothing listens;
  * ETIMEDOUT without an answer; EPROTO if another service answers there. */
 static int ask(const struct call *call, uint32_t *out)
 {
@@ -109,8 +109,11 @@ static const struct program PROGRAMS[] = {
 #define AGAIN          "; holdfastd then registers by itself"
 #define GANESHA_ADVICE "NFS-Ganesha's: set Enable_NLM = false in its NFS_CORE_PARAM, and restart it"
 
-/* Returns what to do where another program is registered. rpcbind does not say which process it is,
- * and no process owns lockd's port; but Ganesha shows as a process and lockd as a kernel thread. */
+/*
+ * Returns what to do where another program is registered. rpcbind does not say which process that
+ * is, and no process owns lockd's port; but Ganesha shows as a process and lockd as a kernel
+ * thread.
+ */
 static const char *rival_advice(const struct program *p)
 {
     bool lockd = doctor_runs("lockd");

@@ -23,7 +23,7 @@ struct probe {
     const char *directory;
     char name[NAME_MAX_], other[NAME_MAX_];
     struct nfs_client client;
-    struct nfs_handle handle; /* the handle that the test file had first */
+    struct nfs_handle handle; /* the first handle that the server gave the test file */
 };
 
 static bool tell_failure(struct probe *p, const char *check, const char *advice)
@@ -53,7 +53,9 @@ static bool make_file(struct probe *p)
         "name a directory that root of this host may write: HOST:/EXPORT/DIRECTORY");
 }
 
-/* Looks the file up over the same connection, and over a second one, as another client would. */
+/*
+ * Looks the test file up over the same connection, and over a second one, as another client would.
+ */
 static void check_lookups(struct probe *p)
 {
     struct nfs_client second = {0};
@@ -110,7 +112,9 @@ static void check_rename(struct probe *p)
     (void)nfs_client_rename(&p->client, p->other, p->name);
 }
 
-/* Connects again, for a while: the server may take its time to come back. */
+/*
+ * Connects to the NFS server again, for a while, because the server may take its time to come back.
+ */
 static bool open_again(struct probe *p)
 {
     for (int i = 0; i < BACK_S; i++) {
@@ -149,7 +153,9 @@ static void check_restart(struct probe *p, bool wanted)
                     NULL);
 }
 
-/* Compares the handle of a new file, which is removed again. */
+/*
+ * Replaces the test file by a new one of its name, compares the handles, and removes the new file.
+ */
 static void check_new_file(struct probe *p)
 {
     struct nfs_handle now;

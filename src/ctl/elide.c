@@ -30,13 +30,15 @@ void ctl_elide(const char *text, size_t columns, char out[CTL_WORD_MAX])
     size_t len;
     size_t head = 0;
     size_t tail;
-    size_t used = 1; /* the mark in the middle takes one column */
+    size_t used = 1; /* the mark in the middle of the text takes one column */
 
     if (ctl_width(text) <= columns || !widen(text, wide, &len)) {
         hf_format(out, CTL_WORD_MAX, "%s", text);
         return;
     }
-    /* Takes from both ends in turn, so that the end of a path or a name stays readable. */
+    /*
+     * Takes characters from both ends in turn, so that the end of a path or a name stays readable.
+     */
     for (tail = len; head < tail; used += (size_t)wcwidth(wide[head++])) {
         if (used + (size_t)wcwidth(wide[tail - 1]) > columns)
             break;

@@ -57,7 +57,7 @@ static int change(struct ctl *ctl, const char *act, const char *path)
     text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     if (!text)
-        return CTL_USAGE; /* the text is not UTF-8 */
+        return CTL_USAGE; /* the path on the command line is not UTF-8 */
     hf_format(target, sizeof(target), "exports/%s", act);
     rv = ctl_ask(ctl, "POST", target, text, &answer);
     free(text);

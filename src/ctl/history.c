@@ -13,7 +13,7 @@
 
 /* ---- times ---- */
 
-/* Parses "2h", "30m", "45s" or "3d": how long ago. */
+/* Parses how long ago a moment is: "2h", "30m", "45s" or "3d". */
 static bool parse_ago(const char *text, time_t now, time_t *out)
 {
     char *unit;
@@ -42,7 +42,7 @@ static bool parse_ago(const char *text, time_t now, time_t *out)
     return true;
 }
 
-/* "@1795000000": seconds since 1970, as date(1) and Pacemaker write them. */
+/* Parses seconds since 1970, "@1795000000", as date(1) and Pacemaker write them. */
 static bool parse_unix(const char *text, time_t *out)
 {
     char *end;
@@ -54,7 +54,8 @@ static bool parse_unix(const char *text, time_t *out)
     return true;
 }
 
-/* A time of day is the last such time that has passed: "03:12" asked at noon, or at 2 o'clock. */
+/* Parses a moment. A time of day is the last such time that has passed: "03:12" is today at noon,
+ * but yesterday at 2 o'clock. */
 static bool parse_moment(const char *text, time_t now, time_t *out)
 {
     static const char *const DAYS[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
@@ -109,7 +110,7 @@ bool ctl_read_time(const char *option, const char *text, char out[CTL_TIME_MAX])
     return true;
 }
 
-/* Shows the time as local time; a time of today without the date. */
+/* Shows a time as local time, without the date if it is today. */
 static const char *word_time(const char *utc, char text[CTL_WORD_MAX])
 {
     struct tm tm = {0}, today;
@@ -131,7 +132,8 @@ static const char *word_time(const char *utc, char text[CTL_WORD_MAX])
 
 /* ---- what is held or waited for now ---- */
 
-/* Answers have their times in one form, so that they can be compared as texts. */
+/* True if `began` is not after `until`. Answers have their times in one form, so that they can be
+ * compared as texts. */
 static bool began_by(const char *began, const char *until)
 {
     return !until[0] || strncmp(began, until, sizeof("2026-11-18T03:12:00") - 1) <= 0;
@@ -276,7 +278,7 @@ int ctl_history(struct ctl *ctl, int argc, char **argv)
     if (rv == CTL_OK)
         rv = add_present(ctl, "waiters", until, entries);
     if (rv == CTL_STANDBY)
-        rv = CTL_OK; /* this node knows what was, and the message says which node knows what is */
+        rv = CTL_OK; /* a standby knows what was, and its message says which node knows what is */
     if (rv == CTL_OK && ctl->json)
         ctl_print_json(answer);
     else if (rv == CTL_OK)

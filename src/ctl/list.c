@@ -3,7 +3,8 @@
 
 #include "ctl/ctl.h"
 
-/* The daemon hides the files from all rows or from none. */
+/* Says that files are hidden. One row tells, because the daemon hides the files from all rows or
+ * from none. */
 static void say_hidden(const json_t *row)
 {
     if (strcmp(ctl_text(row, "path_status"), "hidden") == 0)

@@ -22,7 +22,7 @@ static void add_row(struct ctl_table *table, const json_t *lock)
     ctl_table_add(table, text, waiters > 0 || unreclaimed ? CTL_YELLOW : CTL_PLAIN);
 }
 
-/* Adds holders outside that NFSv3 clients wait behind, each once. */
+/* Adds the holders outside NFSv3 behind which clients wait, each once. */
 static void add_outside(struct ctl *ctl, struct ctl_table *table)
 {
     json_t *waiters = NULL, *waiter, *seen;
@@ -30,7 +30,7 @@ static void add_outside(struct ctl *ctl, struct ctl_table *table)
     size_t i;
 
     if (ctl->address || ctl->held || ctl_ask_list(ctl, "waiters", &waiters) != CTL_OK)
-        return; /* it is not known where they come from, and since when */
+        return; /* of a holder outside, neither its address nor since when it holds is known */
     seen = json_object();
     json_array_foreach(waiters, i, waiter)
     {

@@ -68,14 +68,15 @@ static const struct ctl_command COMMANDS[] = {
      ctl_backup, false, ""},
 };
 
-/* Every option; those of all commands come last. The letter is how COMMANDS names it. */
+/* All options; those that all commands take come last. COMMANDS names an option by its letter. */
 static const struct ctl_option {
     char letter;
     const char *name;
-    const char *argument; /* NULL: it takes none; "[=...]": it may take one */
+    const char *argument; /* NULL: the option takes no argument; "[=...]": it may take one */
     const char *help;
-    size_t at;   /* in struct ctl: a text, or a flag if it takes no argument */
-    bool common; /* all commands take it */
+    /* The place of the value in struct ctl: a text, or a flag if the option takes no argument. */
+    size_t at;
+    bool common; /* all commands take this option */
 } OPTIONS[] = {
 #define TEXT(member) offsetof(struct ctl, member)
     {'c', "client", "WORD", "a client: its id, or a part of its name or address", TEXT(client)},
@@ -243,7 +244,9 @@ static int run(struct ctl *ctl, const struct ctl_command *command, int argc, cha
     return rv;
 }
 
-/* "help COMMAND", "COMMAND --help", "--help"; true: it was one of these. */
+/*
+ * Answers "help COMMAND", "COMMAND --help" and "--help"; true if the command line was one of these.
+ */
 static bool helped(const struct ctl *ctl, int argc, char **argv)
 {
     const char *word = argc > 0 && strcmp(argv[0], "help") == 0 ? argc > 1 ? argv[1] : "" : NULL;

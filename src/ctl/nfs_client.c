@@ -8,7 +8,7 @@
 
 #include <nfsc/libnfs.h>
 
-/* These headers need the one above. */
+/* The headers below need nfsc/libnfs.h. */
 #include <nfsc/libnfs-raw.h>
 
 #include <nfsc/libnfs-raw-mount.h>
@@ -64,7 +64,7 @@ static void on_connected(struct rpc_context *rpc, int status, void *data, void *
     client->status = status == RPC_STATUS_SUCCESS ? 0 : -1;
 }
 
-/* Every result of NFS begins with its status. */
+/* Takes an answer of NFS, whose result begins with its status. */
 static void on_answer(struct rpc_context *rpc, int status, void *data, void *ctx)
 {
     struct nfs_client *client = ctx;
@@ -85,7 +85,7 @@ static void on_lookup(struct rpc_context *rpc, int status, void *data, void *ctx
              res->LOOKUP3res_u.resok.object.data.data_val);
 }
 
-/* The first errors of MOUNT have the numbers that NFS gives them. */
+/* Takes an answer of MOUNT, whose first errors have the numbers that NFS gives them. */
 static void on_mounted(struct rpc_context *rpc, int status, void *data, void *ctx)
 {
     struct nfs_client *client = ctx;

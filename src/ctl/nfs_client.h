@@ -25,11 +25,11 @@ struct nfs_client {
     char error[NFS_ERROR_MAX]; /* why the last call failed */
 };
 
-/* Each returns false, with the reason in client->error, if it fails. */
+/* Each of these functions returns false, with the reason in client->error, if it fails. */
 bool nfs_client_open(struct nfs_client *client, const char *host, const char *directory);
 void nfs_client_close(struct nfs_client *client);
 
-/* These act on a file in the directory. */
+/* nfs_client_create() and the functions below act on a file in the directory. */
 bool nfs_client_create(struct nfs_client *client, const char *name);
 bool nfs_client_lookup(struct nfs_client *client, const char *name, struct nfs_handle *out);
 bool nfs_client_rename(struct nfs_client *client, const char *from, const char *to);

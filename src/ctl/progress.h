@@ -5,13 +5,15 @@
 
 #include "ctl/ctl.h"
 
-/* Describes the answer in text; true while the operation runs. */
+/* Describes an answer in text for the user; true while the operation runs. */
 typedef bool (*ctl_describe)(const json_t *answer, char text[CTL_WORD_MAX]);
 
-/* Requests this path until describe returns false. With --json it prints nothing. */
+/*
+ * Requests this path again and again until describe returns false. With --json it prints nothing.
+ */
 int ctl_follow(struct ctl *ctl, const char *path, ctl_describe describe);
 
-/* Draws a bar that shows the fraction done. */
+/* Draws a bar that shows which part of the work is done. */
 const char *ctl_bar(double done, double all, char text[CTL_WORD_MAX]);
 
 #endif

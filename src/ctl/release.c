@@ -6,7 +6,7 @@
 #include "ctl/confirm.h"
 #include "ctl/ctl.h"
 
-/* The path of the request, and the question to confirm it, from the command line. */
+/* Makes the path of the request, and the question to confirm it, from the command line. */
 static int target(struct ctl *ctl, char path[CTL_PATH_MAX], char *question, size_t question_size,
                   char id[32])
 {
@@ -94,7 +94,8 @@ void ctl_print_released(struct ctl *ctl, const json_t *answer)
 
 /* ---- what would be released ---- */
 
-/* Of the rows of a list, those that are meant; the daemon's filters match parts of names. */
+/* True if the command line means this row of a list: the daemon's filters match parts of names,
+ * too. */
 static bool is_meant(const struct ctl *ctl, const char *client, const json_t *row)
 {
     const json_t *owner = json_object_get(row, "owner");
@@ -146,11 +147,13 @@ static void print_lock(struct ctl *ctl, const json_t *lock)
            ctl_word_age(ctl_number(lock, "held_seconds"), text), ctl_number(lock, "waiters"));
 }
 
-/* --dry-run: the locks, and how many requests and reservations go with them. */
+/* For --dry-run: shows the locks that would be released, and how many requests and reservations
+ * would go with them. */
 static int show_meant(struct ctl *ctl, const char *client)
 {
     static const char *const LISTS[] = {"locks", "waiters", "reservations"};
-    bool all = !ctl->lock && !ctl->owner; /* a client or a file, and not only locks of it */
+    /* The release is of a client or a file, and not only of some of its locks. */
+    bool all = !ctl->lock && !ctl->owner;
     json_t *found[3] = {NULL, NULL, NULL};
     json_t *lock;
     size_t i;
@@ -171,7 +174,8 @@ static int show_meant(struct ctl *ctl, const char *client)
     return rv;
 }
 
-/* Lock by lock: the daemon releases clients, files and locks. Waiting requests stay. */
+/* Releases the locks of an owner one by one, because the daemon releases only clients, files and
+ * locks. The owner's waiting requests stay. */
 static int release_owner(struct ctl *ctl, const char *client)
 {
     json_t *locks, *lock, *answer, *sum = NULL;
@@ -200,7 +204,7 @@ static int release_owner(struct ctl *ctl, const char *client)
         if (rv == CTL_OK)
             ctl_add_released(&sum, answer);
         else if (rv == CTL_NOT_FOUND)
-            rv = CTL_OK; /* it was unlocked meanwhile */
+            rv = CTL_OK; /* the lock was unlocked meanwhile */
     }
     if (sum)
         ctl_print_released(ctl, sum);

@@ -1,7 +1,5 @@
-/*
- * Which rows of a list are shown, and in which order. The daemon chooses by client, file, export
- * and owner; addresses, ages, patterns and the order are decided here, over all rows.
- */
+/* Chooses which rows of a list are shown, and in which order. The daemon chooses by client, file,
+ * export and owner; addresses, ages, patterns and the order are decided here, over all rows. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +49,8 @@ const struct ctl_column CTL_SORT_RESERVATIONS[] = {
 
 /* ---- order ---- */
 
-/* The value at "client.name"; a file without a path is known by its handle. */
+/* Returns the value of a row at a path such as "client.name"; a file without a path is known by its
+ * handle. */
 static const json_t *value_at(const json_t *row, const char *path)
 {
     const char *dot = strchr(path, '.');
@@ -66,7 +65,7 @@ static const json_t *value_at(const json_t *row, const char *path)
     return json_is_null(value) && strcmp(path, "path") == 0 ? json_object_get(row, "file") : value;
 }
 
-static const char *sort_path; /* qsort() passes no context */
+static const char *sort_path; /* static, because qsort() passes no context */
 static bool sort_descending;
 
 static int compare(const void *a, const void *b)
@@ -144,9 +143,9 @@ struct choice {
     const struct ctl_list *list;
     bool by_network;
     struct hf_network network;
-    double held, waited;  /* seconds at least; negative: any */
-    const char *pattern;  /* of a path or a handle; NULL: any */
-    bool waiting_clients; /* only clients that wait */
+    double held, waited;  /* the least age in seconds; negative: any age */
+    const char *pattern;  /* the pattern of a path or a handle; NULL: any file */
+    bool waiting_clients; /* only clients that wait for a lock are shown */
 };
 
 static bool is_in_network(const struct choice *choice, const json_t *row)
@@ -173,8 +172,8 @@ static bool passes(const struct choice *choice, const json_t *row)
            (!choice->waiting_clients || ctl_number(row, "waiters") > 0);
 }
 
-/* --waited without an age: locks that are waited for, which the daemon chooses; clients that wait.
- */
+/* Reads --waited. Without an age it means locks that are waited for, which the daemon chooses, or
+ * clients that wait. */
 static bool read_waited(struct ctl *ctl, struct choice *choice)
 {
     if (!ctl->waited)

@@ -38,7 +38,8 @@ static void print_store(struct ctl *ctl, const json_t *store)
     putchar('\n');
 }
 
-/* Prints nothing where names were never set up, because they are optional. */
+/* Prints whether names of files are known; nothing where names were never set up, because they are
+ * optional. */
 static void print_names(struct ctl *ctl, const json_t *names)
 {
     const char *namer = ctl_text(names, "namer");
@@ -93,7 +94,7 @@ static void print_limits(struct ctl *ctl, const json_t *limits)
     }
 }
 
-/* Prints the role only where there are standbys. */
+/* Prints the role of the node, where there are standbys. */
 static void print_role(struct ctl *ctl, const json_t *s)
 {
     const char *active = ctl_text(s, "active_node");
@@ -114,7 +115,7 @@ static void print_role(struct ctl *ctl, const json_t *s)
     putchar('\n');
 }
 
-/* Prints what a node knows only while it serves. */
+/* Prints those parts of the status that a node knows only while it serves. */
 static void print_serving(struct ctl *ctl, const json_t *s)
 {
     const json_t *counts = json_object_get(s, "counts");

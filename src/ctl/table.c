@@ -9,9 +9,9 @@
 #include "ctl/ctl.h"
 
 enum {
-    GAP = 2,        /* between two columns */
-    MARK = 2,       /* before the rows of a table in which one is marked */
-    WIDTH_MIN = 14, /* no column is cut below this: ids and numbers stay whole */
+    GAP = 2,        /* the space between two columns */
+    MARK = 2,       /* the space before the rows of a table in which one is marked */
+    WIDTH_MIN = 14, /* no column is cut to less than this, so that ids and numbers stay whole */
 };
 
 struct ctl_cell {
@@ -71,7 +71,7 @@ void ctl_table_add(struct ctl_table *table, const char *text, enum ctl_color col
     table->count++;
 }
 
-/* A column of no width is not shown. */
+/* Returns the width of a table. A column of no width is not shown. */
 static size_t total(const size_t *widths, size_t columns)
 {
     size_t sum = 0;
@@ -81,7 +81,7 @@ static size_t total(const size_t *widths, size_t columns)
     return sum > 0 ? sum - GAP : 0;
 }
 
-/* Takes from the widest column until the table fits, or no column has anything to give. */
+/* Narrows the widest column until the table fits, or no column can become narrower. */
 static void fit(size_t *widths, size_t columns, size_t room)
 {
     while (total(widths, columns) > room) {
@@ -97,8 +97,8 @@ static void fit(size_t *widths, size_t columns, size_t room)
     }
 }
 
-/* Leaves spare columns out, in their order, until the rest fits when it is cut as far as it can be.
- */
+/* Leaves out spare columns, in their order, until the others fit if they are cut as far as they can
+ * be. */
 static void drop(const struct ctl_table *table, size_t *widths, size_t room)
 {
     for (const char *spare = table->spare; spare && *spare; spare++) {
@@ -115,7 +115,8 @@ static void drop(const struct ctl_table *table, size_t *widths, size_t room)
     }
 }
 
-/* The width of the terminal; unlimited in a pipe or a file, so that scripts get whole texts. */
+/* Returns the width of the terminal; it is unlimited in a pipe or a file, so that scripts get whole
+ * texts. */
 static size_t room_of(const struct ctl *ctl)
 {
     struct winsize size;
@@ -125,7 +126,7 @@ static size_t room_of(const struct ctl *ctl)
     return size.ws_col;
 }
 
-/* "NAME (ADDRESS)" that is too wide: the name, if that fits. */
+/* Shortens a "NAME (ADDRESS)" that is too wide to the name, if that fits. */
 static bool without_brackets(const char *cell, size_t width, char text[CTL_WORD_MAX])
 {
     const char *bracket = strrchr(cell, '(');
@@ -150,7 +151,8 @@ static void print_cell(const struct ctl_table *table, const struct ctl_cell *cel
         printf("%*s", (int)(width - ctl_width(text) + GAP), "");
 }
 
-/* Peers choose names: a cell that a spreadsheet would take for a formula begins with a quote. */
+/* Prints a cell of CSV. A cell that a spreadsheet would take for a formula begins with a quote,
+ * because peers choose names. */
 static void print_csv(const char *text, bool last)
 {
     bool formula = text[0] && strchr("=+-@", text[0]) && text[strspn(text, "+-.0123456789")];

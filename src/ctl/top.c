@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-enum { SHOWN = 10 }; /* rows of each table in a pipe; --limit */
+enum { SHOWN = 10 }; /* how many rows of each table go into a pipe without --limit */
 
 /* ---- looking ---- */
 
@@ -27,7 +27,8 @@ static double rate(const json_t *before, const json_t *after, const char *key, d
     return before && seconds > 0 && more >= 0 ? more / seconds : -1;
 }
 
-/* The requests of a client since the look before: a client that was not there has made them all. */
+/* Computes how many requests a client has made since the last look at the daemon. A client that was
+ * not there then has made all of its requests since. */
 static void add_rates(json_t *before, json_t *clients, double seconds)
 {
     json_t *by_id = json_object();
@@ -46,7 +47,7 @@ static void add_rates(json_t *before, json_t *clients, double seconds)
     json_decref(by_id);
 }
 
-/* One row for each file that is waited for: the oldest wait, how many, and a holder. */
+/* Makes one row for each file that is waited for: its oldest wait, and how many waits there are. */
 static json_t *by_file(const json_t *waits)
 {
     json_t *files = json_array();
@@ -59,7 +60,7 @@ static json_t *by_file(const json_t *waits)
         json_t *file = json_object_get(index, ctl_text(wait, "file"));
 
         if (!file) {
-            file = json_copy(wait); /* the oldest comes first */
+            file = json_copy(wait); /* the oldest wait of a file comes first */
             json_object_set_new(file, "waiters", json_integer(0));
             json_object_set(index, ctl_text(wait, "file"), file);
             json_array_append_new(files, file);
@@ -71,7 +72,7 @@ static json_t *by_file(const json_t *waits)
     return files;
 }
 
-/* Gives each wait the lock in its way. */
+/* Adds to each wait the lock that is in its way. */
 static void add_blockers(json_t *waits, json_t *locks)
 {
     json_t *by_id = json_object();
@@ -109,11 +110,13 @@ static int read_rows(struct ctl_top *top, double seconds)
     if (rv == CTL_OK) {
         struct ctl of_files = all;
 
-        of_files.address = NULL; /* this chooses the waits */
+        /* --address chooses the waits, not the locks, so it is cleared here. */
+        of_files.address = NULL;
         rv = ctl_ask_waited(&of_files, &locks);
     }
     if (rv == CTL_OK) {
-        all.file = all.export = NULL; /* these choose the waits */
+        /* --file and --export choose the waits, not the clients, so they are cleared here. */
+        all.file = all.export = NULL;
         rv = ctl_choose_rows(&all, &CLIENTS, &clients, &cut);
     }
     if (rv == CTL_OK) {
@@ -243,7 +246,7 @@ static void add_client(struct ctl_table *table, const json_t *row)
     ctl_table_add(table, ctl_word_age(ctl_number(row, "idle_seconds"), text), CTL_PLAIN);
 }
 
-/* The first column is the order that a view begins with. */
+/* The first column is the one by which a view is ordered at first. */
 static const struct ctl_column SORT_FILES[] = {
     {"waiters", "waiters"}, {"waited", "waiting_seconds"}, {"file", "path"}, {NULL, NULL}};
 static const struct ctl_column SORT_WAITS[] = {
@@ -331,7 +334,7 @@ static void print_json(const struct ctl_top *top)
     json_decref(json);
 }
 
-/* Two looks, a second apart, for the rates. */
+/* Looks at the daemon twice, a second apart, because rates need two looks. */
 static int print_once(struct ctl_top *top)
 {
     int rv = ctl_top_look(top);

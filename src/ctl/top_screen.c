@@ -1,7 +1,7 @@
 /*
- * The terminal of top: drawn with the few control sequences that every terminal has, on its second
- * screen, so that the first is as before when the user quits. Output of stdio goes through a large
- * buffer, and is flushed once for each picture.
+ * The screen of `holdfastctl top`: drawn with the few control sequences that every terminal has, on
+ * the terminal's second screen, so that the first is as before when the user quits. Output of stdio
+ * goes through a large buffer, and is flushed once for each picture.
  */
 #include <poll.h>
 #include <signal.h>
@@ -20,12 +20,12 @@ enum { LOOK_MS = 2000, WORD_MAX = 60, LINES_DEFAULT = 24 };
 struct screen {
     struct ctl_top *top;
     enum ctl_top_view view;
-    size_t sort[CTL_TOP_VIEWS]; /* which column of each view */
+    size_t sort[CTL_TOP_VIEWS]; /* the column by which each view is sorted */
     bool ascending[CTL_TOP_VIEWS];
-    size_t selected; /* row */
-    size_t first;    /* that is shown */
+    size_t selected; /* the number of the selected row */
+    size_t first;    /* the number of the first row that is shown */
     bool paused;
-    bool typing; /* a filter */
+    bool typing; /* the user is typing a filter */
     char word[WORD_MAX];
 };
 
@@ -87,7 +87,7 @@ static void order(struct screen *s)
     ctl_sort_rows(s->top->rows[s->view], ctl_top_columns(s->view), by);
 }
 
-/* Keeps the selection inside the list, and the list so that the selection is seen. */
+/* Keeps the selection inside the list, and moves the list so that the selection is seen. */
 static void place(struct screen *s, size_t room)
 {
     size_t n = json_array_size(s->top->rows[s->view]);
@@ -176,7 +176,8 @@ static void sort_by_next(struct screen *s)
         s->sort[s->view] = 0;
 }
 
-/* A word that is a file's is one for files; the daemon tells: both are asked for in turn. */
+/* Applies the word that was typed as a filter: a word with a slash or a wildcard names a file, any
+ * other word a client. */
 static void apply(struct screen *s)
 {
     struct ctl *ctl = s->top->ctl;
@@ -186,7 +187,7 @@ static void apply(struct screen *s)
     ctl->file = s->word[0] && file ? s->word : NULL;
 }
 
-/* Handles a key of the word that is being typed. True: the filter is complete, so the daemon must
+/* Handles a key of the word that the user is typing. True: the word is complete, so the daemon must
  * be asked again. */
 static bool type(struct screen *s, char key)
 {
@@ -255,7 +256,8 @@ static bool press(struct screen *s, char key)
     return false;
 }
 
-/* Arrow keys come as three bytes; as j and k. True: a new look is needed. */
+/* Handles keys. Arrow keys, which come as three bytes, count as j and k. True: the daemon must be
+ * asked again. */
 static bool handle(struct screen *s, const char *keys, size_t n)
 {
     bool look = false;

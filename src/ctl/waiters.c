@@ -3,7 +3,8 @@
 #include "base/text.h"
 #include "ctl/ctl.h"
 
-/* Gives each waiter the lock in its way, as "blocker": the API names only its id. */
+/* Gives each waiter the lock in its way, as "blocker", because the API names only the id of that
+ * lock. */
 static int add_blockers(struct ctl *ctl, json_t *waiters)
 {
     json_t *by_id;
@@ -30,7 +31,9 @@ static int add_blockers(struct ctl *ctl, json_t *waiters)
     return CTL_OK;
 }
 
-/* Adds the holder, and since when it holds; or why there is none to name. */
+/*
+ * Adds the holder of the lock in the way, and since when it holds; or why no holder can be named.
+ */
 static void add_holder(struct ctl_table *table, const json_t *waiter)
 {
     const json_t *blocker = json_object_get(waiter, "blocker");

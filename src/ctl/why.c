@@ -16,9 +16,11 @@
 enum {
     /* How many locks in the way, and how many waiters, of a file are shown; --limit changes it. */
     SHOWN = 20,
-    /* How far a chain is followed: clients can make one as long as they may have waiters. */
+    /*
+     * How far a chain of waits is followed: clients can make one as long as they may have waiters.
+     */
     DEPTH_MAX = 40,
-    ADVICE_MAX = 4 /* how many roots are named with commands */
+    ADVICE_MAX = 4 /* for how many locks at roots of waits commands are printed */
 };
 
 struct why {
@@ -76,7 +78,7 @@ static void owner_key(const json_t *row, char key[CTL_PATH_MAX])
               ctl_number(owner, "svid"), ctl_text(owner, "handle"));
 }
 
-/* Returns the oldest request of the lock's owner that waits, if one does. */
+/* Returns the oldest waiting request of the lock's owner; NULL: the owner does not wait. */
 static const json_t *wait_of(const struct why *why, const json_t *lock)
 {
     char key[CTL_PATH_MAX];
@@ -170,7 +172,8 @@ static void print_blockers(struct why *why, const json_t *waiter, unsigned depth
     say_rest(n > why->shown ? n - why->shown : 0, "in the way");
 }
 
-/* Follows each lock only once, so that there are no more lines than locks. */
+/* Prints where a lock's wait leads. Each lock is followed only once, so that there are no more
+ * lines than locks. */
 static void print_chain(struct why *why, const json_t *lock, unsigned depth)
 {
     const json_t *next = wait_of(why, lock);
@@ -234,7 +237,7 @@ static void print_queue(struct why *why, const json_t *queue)
     say_rest(json_array_size(queue) - i, "waiting");
 }
 
-/* Prints holders that are no NFSv3 clients, and returns how many there are. */
+/* Prints the holders that are not NFSv3 clients, and returns how many there are. */
 static size_t print_outside(const json_t *queue)
 {
     char text[CTL_WORD_MAX];
@@ -279,7 +282,8 @@ static void print_file(struct why *why, const json_t *about)
     print_queue(why, queue);
 }
 
-/* Prints commands. Only root of this host, or a token, may run them; the daemon says so. */
+/* Prints commands for the operator. Only root of this host, or the holder of a token, may run them;
+ * the daemon says so. */
 static void print_advice(const struct why *why)
 {
     for (size_t i = 0; i < why->n_roots; i++) {
@@ -313,8 +317,8 @@ static bool is_file(const json_t *row, const char *word)
            strcmp(path + all - len, word) == 0;
 }
 
-/* The waiters that the word (NULL: any) means, one for each file; the others of the file are shown
- * with it. */
+/* Chooses the waiters that the word (NULL: any) means, one for each file; the others of the file
+ * are shown with it. */
 static json_t *choose(const struct why *why, const char *word)
 {
     json_t *chosen = json_array();
@@ -393,7 +397,9 @@ static void index_waiters(struct why *why)
     }
 }
 
-/* The lists are read one after the other: a lock may have gone between them. */
+/*
+ * Reads all lists. They are read one after the other, so a lock may have gone between two of them.
+ */
 static int read_all(struct why *why)
 {
     struct ctl whole = *why->ctl;
@@ -512,7 +518,7 @@ int ctl_why(struct ctl *ctl, int argc, char **argv)
     return argc == 1 ? run(ctl, argv[0]) : CTL_USAGE;
 }
 
-/* A filter would cut chains. */
+/* Shows all waits as a tree. It takes no filter, because a filter would cut chains. */
 int ctl_show_tree(struct ctl *ctl)
 {
     if (!ctl->client && !ctl->file && !ctl->export && !ctl->owner && !ctl->address && !ctl->waited)

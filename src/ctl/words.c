@@ -89,7 +89,8 @@ const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX])
     int svid = (int)ctl_number(owner, "svid");
     size_t len = (size_t)snprintf(text, CTL_WORD_MAX, "%d@", svid);
 
-    if (strncmp(readable, text, len) == 0) /* the handle of Linux, PID@HOST, includes the svid */
+    /* The owner handle of Linux, PID@HOST, already has the svid in it. */
+    if (strncmp(readable, text, len) == 0)
         hf_format(text, CTL_WORD_MAX, "%.300s", readable);
     else
         hf_format(text, CTL_WORD_MAX, "%d %.280s", svid,
@@ -97,7 +98,7 @@ const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX])
     return text;
 }
 
-/* Finds the name of a process of this host; "" if it is not shown to us. */
+/* Finds the name of a process of this host; "" if the system does not show it to us. */
 static void read_program(long pid, char out[32])
 {
     char path[64];
