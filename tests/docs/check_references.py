@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PREFIXES = "NSM|TRK|CRS|STO|NOT|NLM|GRC|RPC|CFG|ADM|HA|SEC|NAM|DUR|PKG|COH"
 ID = re.compile(rf"(?<![A-Za-z0-9-])({PREFIXES})-(\d\d)(?:\.\.(\d\d)|([a-j]+)\b)?(?![\d])")
 CLAUSE = re.compile(r"\(([a-j])\) ")
-DEFINITION = re.compile(rf"^- \*\*((?:{PREFIXES})-\d\d)\*\*(?: \((\w+)\))?: (.*)$", re.M)
+DEFINITION = re.compile(rf"^- \*\*((?:{PREFIXES})-\d\d)\*\*(?: \((\w+)\))?: (.*(?:\n {{2,}}\S.*)*)$", re.M)
 STATUSES = ("", "planned")
 NOT_TESTED = re.compile(r"\(not tested: [^)]{10,}\)")
 TEXT_FOLDERS = ("src", "tests", "docs", "proto", "bench", "scripts", "packaging", "man")
@@ -302,6 +302,8 @@ MISTAKES = [
      '@property\ndef one():\n    """NLM-01, NLM-05ab."""\n', implemented_clauses_are_tested, "NLM-01"),
     ("clauses are out of order", "docs/reference/SPEC.md", GOOD["docs/reference/SPEC.md"].replace("(b) six", "(d) six"),
      clauses_are_marked_in_order, "NLM-05"),
+    ("clauses of a list are out of order", "docs/reference/SPEC.md", GOOD["docs/reference/SPEC.md"].replace("; (b) six", "\n  - (d) six"),
+     clauses_are_marked_in_order, "NLM-05 are a, d, c"),
     ("only a file's header names an id", "tests/test_lock.py", '"""NLM-01."""\n@tap.test\ndef one():\n    """Locks."""\n',
      implemented_clauses_are_tested, "NLM-01"),
     ("a reason for no test is empty", "docs/reference/SPEC.md", GOOD["docs/reference/SPEC.md"].replace("needs another machine", ""),
