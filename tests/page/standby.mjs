@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 export default async function play({page, url, until, text, ok, tab, shots}) {
   await page.goto(url);
   await until("the standby says so", () => page.locator("#standby").isVisible());
-  assert.match(await text("#verdict"), /beta\.example stands by, up/);
+  await until("the verdict says so", async () => /beta\.example stands by, up/.test(await text("#verdict")));
   assert.match(await text("#standby"), /This node stands by\.[\s\S]*Locks are on another node/);
   const link = page.locator("#standby-link");
   assert.equal(await link.innerText(), "server.example");
