@@ -10,7 +10,8 @@
 
 enum {
     VERSION = 1,
-    EPOCHS_AHEAD = 1024, /* more restarts than anyone makes between a backup and its use */
+    /* a restore advances the epoch by more than a server restarts between a backup and its use */
+    EPOCHS_AHEAD = 1024,
     HEADER_BYTES = 8 + 4 + 8,
     TRAILER_BYTES = 4 + 8 + 8,
 };
@@ -41,7 +42,7 @@ static int put_u64(struct hf_buf *out, uint64_t number)
 struct writing {
     struct hf_buf *out;
     uint64_t count;
-    /* Ends the work when it becomes true; NULL: the work cannot be cancelled. */
+    /* The backup stops when this becomes true; NULL: the backup cannot be cancelled. */
     const _Atomic bool *cancelled;
 };
 
@@ -50,7 +51,8 @@ static int write_record(void *ctx, enum hf_record_kind kind, struct hf_bytes rec
     struct writing *writing = ctx;
     int rv;
 
-    /* Waiters and shares are left out: clients ask again after a restore. */
+    /* A backup leaves out waiting requests and share reservations: clients ask again after a
+     * restore. */
     if (kind == HF_RECORD_LOCK && !hf_record_is_held(record))
         return 0;
     rv = writing->cancelled && *writing->cancelled ? HF_ECANCELED
@@ -193,7 +195,7 @@ int hf_backup_parse(struct hf_bytes file, struct hf_batch *records, struct hf_ba
 /* ---- restoring ---- */
 
 struct found {
-    uint64_t records; /* how many clients and locks there are */
+    uint64_t records; /* how many clients and locks the open store holds */
     uint64_t epoch;
 };
 
@@ -231,7 +233,7 @@ int hf_backup_restore(struct hf_store *store, const struct hf_backup_content *co
         server.epoch = found.epoch;
     server.epoch += EPOCHS_AHEAD;
     server.clean = false;
-    server.locks_unknown = true; /* locks that were taken after the backup are not known */
+    server.locks_unknown = true; /* a backup does not know the locks that were granted after it */
     if (server.continuity != HF_CONTINUITY_NONE)
         server.continuity = HF_CONTINUITY_LOST;
     rv = hf_batch_put_server(records, &server);

@@ -3,12 +3,12 @@
  * restored from. Numbers are big-endian.
  *
  *  - The header is 8 bytes "HFbackup", 32 bits version (1), 64 bits time (Unix, ms).
- *  - Each record is 32 bits length and the encoded record (core/record.h): first the server's,
- *    then clients, then locks.
+ *  - Each record is 32 bits length and the encoded record (core/record.h): first the server's, then
+ *    clients, then locks.
  *  - The trailer is 32 bits 0, 64 bits number of records, 64 bits checksum over all bytes before.
  *
- * The checksum is SipHash-1-3 with a fixed key. It finds damage; it does not keep out a forger:
- * the file's mode (0600) does.
+ * The checksum is SipHash-1-3 with a fixed key. It finds damage; what protects the file from
+ * forgery is its mode (0600), not the checksum.
  */
 #ifndef HF_STORE_BACKUP_H
 #define HF_STORE_BACKUP_H
@@ -16,13 +16,13 @@
 #include "base/buf.h"
 #include "store/store.h"
 
-/* Appends a backup of all that is in an open store. Returns the codes of hf_store_load(). */
+/* Appends a backup of all records of an open store to out. Returns the codes of hf_store_load(). */
 int hf_backup_write(struct hf_store *store, int64_t wall_ms, struct hf_buf *out);
 
 /*
- * Does what hf_backup_write() does, but without the store's thread (hf_store_can_read_aside()):
- * commits and renewals go on meanwhile. It ends with HF_ECANCELED soon after *cancelled has become
- * true.
+ * Makes a backup on a connection of its own (hf_store_can_read_aside()), without the store's
+ * thread, so that commits and renewals of the lease go on meanwhile. Returns HF_ECANCELED soon
+ * after *cancelled has become true.
  */
 int hf_backup_write_aside(const struct hf_store_config *config, int64_t wall_ms,
                           const _Atomic bool *cancelled, struct hf_buf *out,
@@ -32,20 +32,25 @@ struct hf_backup_content {
     int64_t made_at_ms;
     struct hf_record_server server;
     uint64_t clients, locks;
-    uint64_t digest; /* the digest of clients and locks, as the daemon logs it */
+    uint64_t digest; /* the digest of the backup's clients and locks, as the daemon logs it */
 };
 
-/* Checks a whole file and appends a put of each client and lock to records. Returns HF_EVERSION;
- * HF_EFORMAT, with the reason, if the file is damaged or no backup; HF_ENOMEM. */
+/*
+ * Checks a whole backup file and appends a put of each of its clients and locks to records. Returns
+ * HF_EVERSION for a backup of a newer format, HF_EFORMAT with a reason if the file is damaged or no
+ * backup, or HF_ENOMEM.
+ */
 int hf_backup_parse(struct hf_bytes file, struct hf_batch *records, struct hf_backup_content *out,
                     const char **reason);
 
 /*
- * Makes the records of a parsed backup durable in an open store, all or none. Its server's record
- * makes the next start an unclean one in a new epoch, which may not know all locks: those taken
- * after the backup are missing. The epoch leaps ahead: clients ignore a notice with a state number
- * that they have seen, and the server may have been restarted often between the backup and its
- * loss. Returns HF_EEXIST if the store holds clients or locks.
+ * Makes the records of a parsed backup durable in an open store, all or none. Returns HF_EEXIST if
+ * the store holds clients or locks.
+ *
+ * The restored server record makes the next start an unclean one, in a new epoch that counts locks
+ * as unknown, because those granted after the backup are missing. The new epoch is far ahead of the
+ * old one: clients ignore a reboot notice with a state number that they have seen, and the server
+ * may have been restarted often between the backup and the loss of its store.
  */
 int hf_backup_restore(struct hf_store *store, const struct hf_backup_content *content,
                       struct hf_batch *records);

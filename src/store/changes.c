@@ -18,7 +18,7 @@ void hf_changes_free(struct hf_changes *changes)
 
 /* ---- the order of records: by kind, then by id ---- */
 
-/* An operation of the batch: which record it is on, and where it is in the batch. */
+/* One operation of the batch: the record that it changes, and its position in the batch. */
 struct hf_change {
     uint64_t id;
     uint64_t kind : 8;
@@ -27,13 +27,14 @@ struct hf_change {
 
 enum { ID_BITS = 64, BYTE_BITS = 8, BYTE_VALUES = 1 << BYTE_BITS };
 
-/* Returns a byte of the id or, from ID_BITS on, the kind. */
+/* Returns one byte of a change's sort key: a byte of the id or, from ID_BITS on, the kind. */
 static uint8_t byte_of(const struct hf_change *change, int shift)
 {
     return shift < ID_BITS ? (uint8_t)(change->id >> shift) : change->kind;
 }
 
-/* Copies the changes, ordered by one byte. Those that have the same byte keep their order. */
+/* Copies the changes in the order of one byte of their keys. Changes with equal bytes keep their
+ * order (one pass of the radix sort). */
 static void order_by_byte(struct hf_change *to, const struct hf_change *from, size_t count,
                           int shift)
 {
@@ -57,8 +58,8 @@ static bool is_behind(const struct hf_change *a, const struct hf_change *b)
 }
 
 /*
- * Sorts by insertion. It gives up, which leaves the changes in some order, when it has moved as
- * many as there are, because most of them are out of place then. Changes of the same record keep
+ * Sorts changes by insertion, which is fast if few are out of place. After as many moves as there
+ * are changes it gives up, returns false and leaves them in some order. Changes of one record keep
  * their order.
  */
 static bool order_in_place(struct hf_change *changes, size_t count)
@@ -80,12 +81,12 @@ static bool order_in_place(struct hf_change *changes, size_t count)
 }
 
 /*
- * Ids are given in order. So a batch of new locks is in order but for some older ones that it
- * releases, and is put in order in place. Otherwise a radix sort is used, from the last byte to the
- * first; only bytes that differ take a pass. (Under load qsort() took three quarters of the store's
- * thread.)
+ * Sorts changes by kind and id. Ids are assigned in ascending order, so a batch of new locks is
+ * already sorted, apart from the older locks that it releases: an insertion sort suffices.
+ * Otherwise a radix sort is used, from the last byte to the first, with a pass for each byte that
+ * differs. (Under load qsort() took three quarters of the store thread's time.)
  *
- * Returns where the ordered changes are: in the first or the second half of the space.
+ * Returns where the sorted changes are: in the first or the second half of the space.
  */
 static const struct hf_change *order(struct hf_change *space, size_t count)
 {
@@ -139,14 +140,16 @@ static int make_room(struct hf_changes *changes, size_t count)
 }
 
 /*
- * Lists the operations of the batch in their order; returns how many are listed. If an operation on
- * the same record was listed not long before, the later operation replaces it. Most locks are
- * released soon after they were taken, so this leaves half as many operations to be sorted.
+ * Lists the operations of a batch in their order and returns how many it listed. An operation on a
+ * record that was listed shortly before replaces the earlier operation. Most locks are released
+ * soon after they were granted, so this halves the number of operations to be sorted.
  */
 static size_t list(struct hf_changes *changes, const struct hf_batch *batch)
 {
     enum { RECENT = 1024 };
-    /* Places in the list, counted from 1, by the last digits of the id. */
+    /*
+     * For the last digits of an id: the latest position in the list, counted from 1, of such an id.
+     */
     uint32_t recent[RECENT] = {0};
     size_t count = 0;
     struct hf_op op;

@@ -1,13 +1,13 @@
 /*
  * The net effect of a batch: the last operation on each record, ordered by kind and id. A lock that
- * is taken and released within one batch costs the store one delete of a record that does not
+ * is granted and released within one batch costs the store one delete of a record that does not
  * exist, instead of a write and a delete; and with ascending ids, each page of a tree is touched
  * once.
  *
- * A delete stays a delete even if the same batch put the record, because an older version of it may
- * be durable.
+ * A delete stays a delete even if its batch also put the record, because an older version of the
+ * record may be durable.
  *
- * The arrays are reused from batch to batch; the operations in them are views of the batch.
+ * The arrays are reused from batch to batch; the operations in them point into the batch.
  */
 #ifndef HF_STORE_CHANGES_H
 #define HF_STORE_CHANGES_H
@@ -22,21 +22,21 @@ struct hf_change;
 struct hf_changes {
     struct hf_op *ops;
     size_t count;
-    size_t size;             /* how many operations there is room for */
-    struct hf_change *space; /* room to order the operations: twice as many places */
+    size_t size;             /* how many operations the arrays have room for */
+    struct hf_change *space; /* room to sort the operations: two places for each */
     const struct hf_alloc *alloc;
 };
 
 void hf_changes_init(struct hf_changes *changes, const struct hf_alloc *alloc);
 void hf_changes_free(struct hf_changes *changes);
 
-/* Returns 0 or HF_ENOMEM. */
+/* Computes the net effect of the batch. Returns 0 or HF_ENOMEM. */
 int hf_changes_collapse(struct hf_changes *changes, const struct hf_batch *batch);
 
-/* True if there is an operation on this record. */
+/* True if the net effect contains an operation on this record. */
 bool hf_changes_find(const struct hf_changes *changes, enum hf_record_kind kind, uint64_t id);
 
-/* Returns the run of operations of one kind that starts at *from, and moves *from behind it. */
+/* Returns the operations of one kind that begin at index *from, and moves *from behind them. */
 size_t hf_changes_run(const struct hf_changes *changes, size_t *from);
 
 #endif

@@ -13,24 +13,26 @@
 #include "base/text.h"
 #include "store/backup.h"
 
-/* Each pause doubles, from the first value to the last. */
+/* The commit thread doubles each pause between attempts, from the FIRST value to the LAST. */
 enum {
-    RETRY_FIRST_MS = 10, /* the first pause between attempts at one batch */
+    RETRY_FIRST_MS = 10, /* the first pause between attempts to commit one batch */
     RETRY_LAST_MS = 320,
-    /* How long written batches wait for others, unless a flush is slow, when they wait less. */
+    /* How long a written batch waits for others before the thread flushes them together. After a
+     * slow flush the wait is shorter (flush_due_ns). */
     FLUSH_LAZY_MS = 5,
-    /* How many records one request changes, at most, when it comes alone. */
+    /* A batch with at most this many operations counts as one request that came alone. */
     ALONE_OPS = 2,
-    TIDY_MS = 250,        /* how long after the last batch the store is tidied */
+    TIDY_MS = 250,        /* how long after the last batch the thread tidies the store */
     PROBE_FIRST_MS = 100, /* the first pause between probes of a store that is down */
     PROBE_LAST_MS = 1600,
-    HANGS_MS = 1000, /* how much longer than give_up_ms the store may take */
+    HANGS_MS =
+        1000, /* A store call that takes this much longer than give_up_ms counts as hanging. */
 };
 
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S  UINT64_C(1000000000)
 
-/* Returns how much time is left; 0 when the moment has passed. */
+/* Returns the time until a moment; 0 when the moment has passed. */
 static uint64_t time_left_ns(uint64_t until_ns)
 {
     uint64_t now = hf_clock_mono_ns();
@@ -43,7 +45,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* True for failures that may pass by themselves. */
+/* True for failures of the store that may pass without a restart. */
 static bool passes(int code)
 {
     return code == HF_EUNREACH || code == HF_ETIMEDOUT || code == HF_EBUSY;
@@ -62,14 +64,12 @@ static void sleep_ns(uint64_t ns)
         continue;
 }
 
-/*
- * Records the result of the last attempt at the store; true if the loop must be told that the
- * health changed.
- */
+/* Records whether the last attempt to use the store succeeded. Returns true if the store went down
+ * or came up, which the caller must tell the loop. */
 static bool note_health(struct hf_committer *c, int code)
 {
     struct hf_store_health *health = &c->health;
-    bool was_up = health->up; /* this thread alone writes `up` */
+    bool was_up = health->up; /* needs no mutex: only the commit thread writes `up` */
 
     if (was_up && code == 0)
         return false;
@@ -97,17 +97,19 @@ static bool is_stopping(struct hf_committer *c)
     return stopping;
 }
 
-/* True if a failure is final and must be reported; false to try again. */
+/* True if the commit thread must report the batch as failed; false if it should try again. */
 static bool is_final(struct hf_committer *c, int code, bool in_doubt, bool late)
 {
     if (code == HF_EFENCED || code == HF_EBEHIND)
         return true;
-    if (in_doubt) /* a batch must not be reported as failed before that is certain */
+    /* a batch in doubt may be durable, so it is retried until a stop ends the retries */
+    if (in_doubt)
         return late && is_stopping(c);
     return late || !passes(code);
 }
 
-/* Tries until the batch is durable, or certain not to be. */
+/* Tries to commit a batch until it is durable, is certain not to be, or a stop ends the attempts.
+ */
 static int commit_batch(struct hf_committer *c, const struct hf_batch *batch, uint64_t give_up_ns,
                         bool *in_doubt)
 {
@@ -118,7 +120,7 @@ static int commit_batch(struct hf_committer *c, const struct hf_batch *batch, ui
     while ((rv = hf_store_apply(c->store, batch)) < 0) {
         bool late = time_left_ns(give_up_ns) == 0;
 
-        /* An attempt that did not reach the store says nothing about an earlier one in doubt. */
+        /* A retry that did not reach the store leaves the doubt about an earlier attempt. */
         *in_doubt = *in_doubt || hf_store_in_doubt(c->store);
         if (is_final(c, rv, *in_doubt, late))
             return rv;
@@ -133,7 +135,7 @@ static int commit_batch(struct hf_committer *c, const struct hf_batch *batch, ui
     return 0;
 }
 
-/* Notes that all batches written so far are about to be flushed. */
+/* Notes that the flush which begins now covers all batches written so far. */
 static void note_flush(struct hf_committer *c)
 {
     pthread_mutex_lock(&c->mutex);
@@ -141,7 +143,7 @@ static void note_flush(struct hf_committer *c)
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* Flushes. The probes of a store that is down repeat a failed flush. */
+/* Flushes written batches. After a failure the store is down, and its probes repeat the flush. */
 static void handle_flush(struct hf_committer *c)
 {
     uint64_t began_ns = hf_clock_mono_ns();
@@ -152,7 +154,7 @@ static void handle_flush(struct hf_committer *c)
     c->flush_ns = hf_clock_mono_ns() - began_ns;
 }
 
-/* The caller has the mutex. */
+/* The caller holds c->mutex. */
 static void wake_mover_if_full(struct hf_committer *c)
 {
     if (hf_store_is_full(c->store))
@@ -187,7 +189,7 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
 
 static void handle_tidying(struct hf_committer *c)
 {
-    /* Should tidying fail, it is tried again after the same pause. */
+    /* If tidying the store fails, the thread tries again after another TIDY_MS. */
     c->batch_ns = hf_clock_mono_ns();
     if (note_health(c, hf_store_tidy(c->store)))
         c->config.wake(c->config.ctx);
@@ -199,7 +201,7 @@ static void handle_lease(struct hf_committer *c)
 
     lease.status = hf_store_lease(c->store, c->lease.call);
     lease.row_found = hf_store_lease_row(c->store, &lease.row);
-    /* A take that came second says nothing about the health of the store. */
+    /* A TAKE that lost the race for the lease, but saw the row, shows that the store is up. */
     (void)note_health(c, lease.row_found && lease.status != HF_EBEHIND ? 0 : lease.status);
     pthread_mutex_lock(&c->mutex);
     c->lease = lease;
@@ -221,8 +223,8 @@ static void handle_backup(struct hf_committer *c, bool stopping)
                            : hf_backup_write(c->store, c->backup.wall_ms, c->backup.out));
 }
 
-/* Probes the store to find out whether it is usable: the mover's own failure may have been of any
- * kind. */
+/* Probes the store after the mover failed, to find out whether the store is usable: an error of the
+ * mover alone does not tell. */
 static void handle_failed_move(struct hf_committer *c)
 {
     pthread_mutex_lock(&c->mutex);
@@ -232,7 +234,7 @@ static void handle_failed_move(struct hf_committer *c)
         c->config.wake(c->config.ctx);
 }
 
-/* Work of the thread beside the batch. */
+/* What the commit thread has to do besides a batch. */
 struct other_work {
     bool lease;
     bool backup;
@@ -245,8 +247,8 @@ static bool backup_is_ours(const struct hf_committer *c)
     return c->backup.out && !hf_store_is_shared(c->store);
 }
 
-/* Returns when written batches must be flushed so that they are durable in time, even if the flush
- * takes as long as the last one. */
+/* Returns when the thread must begin to flush written batches so that they are durable within
+ * HF_COMMIT_FLUSH_MS, if the flush takes as long as the last one did. */
 static uint64_t flush_due_ns(const struct hf_committer *c)
 {
     const uint64_t within_ns = HF_COMMIT_FLUSH_MS * NS_PER_MS;
@@ -260,31 +262,28 @@ static uint64_t tidy_due_ns(const struct hf_committer *c)
     return c->store->untidy ? c->batch_ns + TIDY_MS * NS_PER_MS : UINT64_MAX;
 }
 
-/* Returns when the thread has something to do by itself, as things stand: to probe, to flush, to
- * tidy. */
+/* Returns when the commit thread must next act without being asked: to probe, flush or tidy the
+ * store. */
 static uint64_t own_work_ns(const struct hf_committer *c, uint64_t probe_ns)
 {
     if (c->move_failed)
         return 0;
-    if (!c->health.up) /* with a lease, its transactions show whether the store is up */
+    if (!c->health.up) /* with a lease, its transactions show whether the store is up: no probe */
         return c->health.code != HF_EFENCED && !c->config.leased ? probe_ns : UINT64_MAX;
     return c->written_ns ? flush_due_ns(c) : tidy_due_ns(c);
 }
 
-/*
- * Looks for a batch for a moment, if the last ones came one at a time and fast (RPC-04). Nothing
- * else that may come meanwhile is in a hurry. The loop or a client may need this processor.
- */
+/* Polls for a batch before sleeping, if the last batches came one at a time and fast (RPC-04). A
+ * lease transaction or a backup can wait until the polling ends. Each turn yields the processor,
+ * which the loop or a client may need. */
 static void look_for_batch(struct hf_committer *c)
 {
     while (!c->batch && hf_busy_poll_idle(&c->look, hf_clock_mono_ns()))
         sched_yield();
 }
 
-/*
- * Waits for a batch, a backup, the request to stop, or until it is time to flush, to tidy or, while
- * the store is down, to probe it. Returns the batch, or NULL.
- */
+/* Waits until there is a batch, a lease transaction, a backup or a request to stop, or until it is
+ * time to flush, tidy or probe the store. Returns the batch, or NULL. */
 static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pause_ns,
                                             struct other_work *other)
 {
@@ -384,9 +383,7 @@ static void *backup_thread(void *arg)
     return NULL;
 }
 
-/*
- * The loop thread handles signals, so the others start with all of them blocked.
- */
+/* Starts a thread with all signals blocked, because the loop thread handles them. */
 static bool start_thread(pthread_t *thread, void *(*run)(void *), struct hf_committer *c)
 {
     sigset_t all;
@@ -415,8 +412,8 @@ int hf_committer_start(struct hf_committer *c)
     return HF_EUNAVAIL;
 }
 
-/* Makes the condition use the monotonic clock: a jump of the wall clock must neither delay a flush
- * nor hurry a probe. */
+/* Makes the condition variable use the monotonic clock, so that a jump of the wall clock neither
+ * delays a flush nor hurries a probe. */
 static int init_condition(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
@@ -482,7 +479,8 @@ void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *
     committer->batch = batch;
     committer->submitted_ns = hf_clock_mono_ns();
     pthread_mutex_unlock(&committer->mutex);
-    /* Signals after unlocking; otherwise the thread would wake only to wait for the mutex. */
+    /* Signal only after unlocking: otherwise the commit thread would wake just to wait for the
+     * mutex. */
     pthread_cond_signal(&committer->changed);
 }
 
@@ -568,8 +566,8 @@ bool hf_committer_collect_backup(struct hf_committer *committer, int *status)
     return done;
 }
 
-/* Says that the store is down if its thread is stuck in it: a flush on a disk that hangs does not
- * fail, it just does not return. */
+/* Reports the store as down if the commit thread has been inside one store call for too long: a
+ * flush on a disk that hangs does not fail, it never returns. */
 static void note_hanging(const struct hf_committer *c, struct hf_store_health *out)
 {
     uint64_t for_ns = c->busy_ns ? hf_clock_mono_ns() - c->busy_ns : 0;

@@ -27,16 +27,18 @@ const struct hf_journal_layout hf_journal_flushed = {.side_bytes = HF_JOURNAL_BY
 const struct hf_journal_layout hf_journal_unflushed = {.side_bytes = HF_JOURNAL_SIDE_BYTES_MAX,
                                                        .n_sides = 2};
 
-/* The last sector of the file, behind the records, where versions that know no id do not look. */
+/*
+ * The last sector of the journal file. Versions of Holdfast that know no journal id do not read it.
+ */
 struct hf_journal_trailer {
     char magic[8];
     uint64_t id;
-    _Atomic uint64_t taken; /* another daemon reads the file, or has read it */
+    _Atomic uint64_t taken; /* another daemon has begun to read this journal */
 };
 
 static const char MAGIC[] = "HFjourn1";
 
-/* The header of each batch; in native byte order, like LMDB's file. */
+/* The header of each batch in the journal, in native byte order, like LMDB's file. */
 struct header {
     uint64_t checksum; /* covers the rest of the header and the bytes of the batch */
     uint64_t index;
@@ -216,12 +218,12 @@ bool hf_journal_is_ours(const struct hf_journal *journal, const char *path)
 
 /* ---- reading ---- */
 
-/* The state of reading a file whose records are taken in order. */
+/* The state of reading a journal, record by record. */
 struct walk {
     const struct hf_journal_reading *reading;
     const uint8_t *file;
-    uint64_t index; /* the number of the next record */
-    size_t end[2];  /* where the records that were taken end, for each side */
+    uint64_t index; /* the number of the next record to read */
+    size_t end[2];  /* for each side, the offset behind the last record that was read */
 };
 
 size_t hf_journal_batch_max(const struct hf_journal_layout *layout)
@@ -232,10 +234,10 @@ size_t hf_journal_batch_max(const struct hf_journal_layout *layout)
 }
 
 /*
- * True if an append could have written this header as the next record or a later one. Clients
- * choose bytes that stand in the file, and a checksum costs as much as the length that they claim:
- * so the length is bounded by that of the largest batch, and the number by that of records that
- * the file has room for.
+ * True if an append could have written this header as the next record or a later one. The file
+ * contains bytes chosen by clients, and to check a record costs time in proportion to the length in
+ * its header. So the length may not exceed that of the largest batch, and the number may not be
+ * further ahead than the file has room for records.
  */
 static bool is_plausible(const struct walk *walk, const struct header *header, size_t room)
 {
@@ -247,7 +249,8 @@ static bool is_plausible(const struct walk *walk, const struct header *header, s
            header->n_ops <= header->len / HF_OP_HEADER_SIZE;
 }
 
-/* Returns the header of a valid record at this place, with the next number or a later one. */
+/* Reads the header of a valid record at this offset whose number is the next one or a later one;
+ * returns false if there is none. */
 static bool find_record(const struct walk *walk, unsigned side, size_t at, struct header *out)
 {
     const struct hf_journal_layout *layout = &walk->reading->layout;
@@ -261,7 +264,7 @@ static bool find_record(const struct walk *walk, unsigned side, size_t at, struc
            out->checksum == checksum(&walk->reading->key, out, record + sizeof(*out));
 }
 
-/* Takes the records of one side, from its start to the first that is not the next one. */
+/* Reads the records of one side, from its start to the first record out of sequence. */
 static int take_side(struct walk *walk, unsigned side, struct hf_batch *out)
 {
     const uint8_t *start = walk->file + side * walk->reading->layout.side_bytes;
@@ -278,7 +281,8 @@ static int take_side(struct walk *walk, unsigned side, struct hf_batch *out)
     return 0;
 }
 
-/* Looks behind the records that were taken, not inside them, where data of clients stands. */
+/* True if a valid record follows the end of the records that were read. It does not look inside
+ * those, where clients could have placed bytes that look like a record. */
 static bool has_later_record(const struct walk *walk)
 {
     const struct hf_journal_layout *layout = &walk->reading->layout;
@@ -294,10 +298,10 @@ static bool has_later_record(const struct walk *walk)
 }
 
 /*
- * Reads all records from the first that counts. The first invalid one is the end: either no record
- * was written there, or one was cut short before its batch was acknowledged. No valid record can
- * follow it, because each record was complete before the next was begun. If one does, the disk has
- * lost data; or, if batches were not flushed, the host has crashed.
+ * Reads all records from the first that LMDB does not have. The first invalid record is the end:
+ * either none was written there, or the write was cut short before the batch was acknowledged. No
+ * valid record can follow, because each record was complete before the next was begun. If one does
+ * follow, the disk has lost data; or, if batches were not flushed, the host has crashed.
  */
 static int take_records(const uint8_t *file, const struct hf_journal_reading *reading,
                         struct hf_batch *out)
@@ -308,7 +312,7 @@ static int take_records(const uint8_t *file, const struct hf_journal_reading *re
     unsigned first = 0;
     int error = 0;
 
-    /* The side that was begun first starts with the first record. */
+    /* Find the side that was begun first: it starts with the first record that counts. */
     while (first + 1 < n_sides &&
            !(find_record(&walk, first, 0, &header) && header.index == walk.index))
         first++;
@@ -319,7 +323,8 @@ static int take_records(const uint8_t *file, const struct hf_journal_reading *re
     return error;
 }
 
-/* Compares the file's id. A file without one was not made for this LMDB file. */
+/* Checks that the journal has the id that LMDB expects. A file without an id was not made for this
+ * LMDB file. */
 static int check_id(int fd, const struct hf_journal_reading *reading)
 {
     struct hf_journal_trailer trailer;
@@ -342,7 +347,8 @@ static int read_records(int fd, const struct hf_journal_reading *reading, struct
     if (!file)
         return ENOMEM;
     n = pread(fd, file, len, 0);
-    if (n == (ssize_t)len || (n >= 0 && reading->id == 0)) /* without an id: another layout */
+    /* a file may be shorter if no id is expected: it has another layout */
+    if (n == (ssize_t)len || (n >= 0 && reading->id == 0))
         error = take_records(file, reading, out);
     else
         error = n < 0 ? errno : EBADMSG;
@@ -352,11 +358,11 @@ static int read_records(int fd, const struct hf_journal_reading *reading, struct
 
 bool hf_journal_is_taken(const struct hf_journal *journal)
 {
-    return atomic_load(&journal->trailer->taken) != 0; /* is read after the append */
+    return atomic_load(&journal->trailer->taken) != 0; /* must be read after the append */
 }
 
-/* Marks the file as taken. A file of another size has no trailer, and no owner that would look at
- * it. */
+/* Marks the journal file as taken, for a daemon that may still write to it. A file of another size
+ * has no trailer, and no daemon looks for a mark there. */
 static int mark_as_taken(int dir_fd)
 {
     static const uint64_t taken = 1;
@@ -381,7 +387,7 @@ int hf_journal_move_aside(int dir_fd)
 {
     int error;
 
-    /* Only one of the two files can hold records that are still valid; lmdb.c says why. */
+    /* Only one of journal and journal.old can hold records that still count; lmdb.c says why. */
     if (renameat(dir_fd, NAME, dir_fd, OLD_NAME) < 0 && errno != ENOENT)
         return errno;
     error = mark_as_taken(dir_fd);

@@ -3,9 +3,10 @@
  * database says which daemon owns the service. core/lease decides when to poll, take and renew;
  * these functions do it. Only PostgreSQL has a lease.
  *
- * All daemons of a service open the store (hf_store_config.cluster). None of them owns it then: a
- * batch is refused with HF_EFENCED until a TAKE has succeeded, and again after another daemon took
- * the lease. Every batch that becomes durable renews the lease, as RENEW does alone.
+ * All daemons of a service open the store (hf_store_config.cluster). Opening does not make a daemon
+ * the owner: its batches are refused with HF_EFENCED until a TAKE has succeeded, and again after
+ * another daemon took the lease. Every batch that becomes durable renews the lease, as a RENEW
+ * does.
  *
  * Exports belong to one service (HA-09). Opening the store claims those of the configuration, and
  * fails with HF_EINVAL if another service has one of them.
@@ -26,7 +27,7 @@ enum {
     HF_STORE_EXPORT_BYTES_MAX = 64,
 };
 
-/* An export, with the bytes at an offset of a file handle that identify its files. */
+/* An export, with the bytes of a file handle, at an offset, by which its files are recognised. */
 struct hf_store_export {
     char name[HF_STORE_EXPORT_NAME_MAX];
     char service[HF_STORE_SERVICE_MAX]; /* the service that the export belongs to */
@@ -35,74 +36,75 @@ struct hf_store_export {
     uint8_t bytes[HF_STORE_EXPORT_BYTES_MAX];
 };
 
-/* How this daemon takes part in the service. It outlives the store. */
+/* How this daemon takes part in the service. The structure must outlive the store. */
 struct hf_store_cluster {
-    const char *node;    /* the name of this host */
-    const char *version; /* the version of this program, for people */
-    bool require_sync;   /* a database without a synchronous standby is refused */
+    const char *node;    /* the name of this cluster node */
+    const char *version; /* the version of this program, which operators see */
+    bool require_sync;   /* refuse a database without a synchronous standby */
     const struct hf_store_export *exports;
     unsigned n_exports;
 };
 
-/* A daemon of the service that reported lately. */
+/* A daemon of the service that wrote to the database lately. */
 struct hf_store_node {
     char name[HF_STORE_NODE_MAX];
     char version[HF_STORE_NODE_MAX];
-    uint32_t seen_ms; /* how long ago the node reported */
+    uint32_t seen_ms; /* how long ago the node wrote to the database */
 };
 
-/* A transaction on the lease, and what it found. */
+/* A transaction on the lease, and what the transaction found. */
 struct hf_store_lease_call {
-    struct hf_lease_order order; /* any but HF_LEASE_COMMIT, which is hf_store_apply() */
-    /* RELEASE: records a clean stop of the epoch that this daemon began (NSM-06). */
+    /* any order but HF_LEASE_COMMIT, for which hf_store_apply() is called */
+    struct hf_lease_order order;
+    /* With a RELEASE: records a clean stop of the epoch that this daemon began (NSM-06). */
     bool clean_stop;
 
-    /* These fields, for people, are filled in by POLL and sometimes by RENEW. */
+    /* A POLL fills in these fields, for operators, and so does a RENEW from time to time. */
     char owner[HF_STORE_NODE_MAX]; /* the node that took the lease last */
-    int64_t taken_at_ms;           /* when, as Unix time by the database's clock; 0: never */
+    /* when that node took the lease: Unix time by the database's clock; 0: never */
+    int64_t taken_at_ms;
     struct hf_store_node nodes[HF_STORE_NODES_MAX];
-    unsigned n_nodes; /* 0: the nodes were not asked for this time */
+    unsigned n_nodes; /* 0: this transaction did not read the nodes */
 };
 
 /*
  * Makes a transaction on the lease, on the thread that uses the store. Returns 0, HF_EFENCED,
- * HF_EBEHIND, HF_EBUSY (a TAKE that came second), or the codes of hf_store_apply(). A POLL that
- * finds the nonce of an earlier TAKE, whose outcome was in doubt, makes the store ours.
+ * HF_EBEHIND, HF_EBUSY (another node's TAKE came first), or the codes of hf_store_apply(). A POLL
+ * that finds the nonce of an earlier TAKE of ours, whose outcome was in doubt, makes the store
+ * ours.
  */
 int hf_store_lease(struct hf_store *store, struct hf_store_lease_call *call);
 
-/* Returns the row as the last transaction, which may have been a batch, left or found it. False if
- * that transaction failed or is in doubt. */
+/* Returns the lease's row as the last transaction, which may have been a batch, found or left it.
+ * False if that transaction failed or is in doubt. */
 bool hf_store_lease_row(const struct hf_store *store, struct hf_lease_row *out);
 
-/* True if the backend of this configuration can be read beside the store that is open. */
+/* True if a store of this configuration can be read on a second connection while it is open. */
 bool hf_store_can_read_aside(const struct hf_store_config *config);
 
-/* Receives what is loaded, exports first. A negative return value ends the walk, which then returns
- * it. */
+/* Receives what hf_store_load_owned() loads, exports first. A negative return value ends the load,
+ * which then returns that value. */
 struct hf_store_loading {
     hf_store_visit record;
-    /* Receives an export of another service. */
+    /* Receives an export that belongs to another service. */
     int (*foreign)(void *ctx, const struct hf_store_export *other);
     void *ctx;
-    /*
-     * Is called when all were visited; it fails as a visit of a lock does. NULL: nothing is called.
-     */
+    /* Is called after the last record; a negative return value makes the load fail. May be NULL. */
     int (*end)(void *ctx);
 };
 
 /*
- * Loads everything on a connection of its own, which the backend must be able to do
- * (hf_store_can_read_aside()), while the store's connection goes on renewing the lease: any thread
- * may call it. Returns HF_EFENCED if the lease is not ours any more, HF_EBEHIND if the database is
- * older than when the lease was taken. If mine is NULL, it loads all that is durable at this
- * moment, whichever daemon has the store; that serves for a backup.
+ * Loads everything on a connection of its own, while the store's connection goes on renewing the
+ * lease; any thread may call it. The backend must be able to do that (hf_store_can_read_aside()).
+ * Returns HF_EFENCED if the lease is not ours any more, HF_EBEHIND if the database is older than
+ * when the lease was taken. If mine is NULL, it loads all that is durable at this moment, whichever
+ * daemon owns the store; backups use that.
  */
 int hf_store_load_owned(const struct hf_store_config *config, const struct hf_lease_row *mine,
                         const struct hf_store_loading *to, char error[HF_STORE_ERROR_MAX]);
 
-/* True if the name can be that of a service: it becomes a part of names in the database, the file
- * system and the unit. */
+/* True if the name can be that of a service: it becomes a part of names in the database, of file
+ * names and of the systemd unit's name. */
 static inline bool hf_store_service_is_valid(const char *name)
 {
     size_t n = 0;

@@ -2,27 +2,28 @@
  * The default store: LMDB (lmdb_env.h) behind a journal (journal.h).
  *
  * A batch is durable as soon as it is in the journal. Its operations are also kept in memory. The
- * journal has two sides: one takes batches; when it is full, the other one does, and a move brings
- * the operations of the full side into LMDB, in one transaction, which also stores the number of
- * the first record that counts from then on. At any moment LMDB and the valid part of the journal
- * together hold everything that was acknowledged.
+ * journal has two sides, and batches go to one of them until it is full, then to the other. A move
+ * brings the operations of the full side into LMDB in one transaction, which also stores the number
+ * of the first record that counts from then on. At any moment LMDB and the valid part of the
+ * journal together hold everything that was acknowledged.
  *
- * A checkpoint of everything, both sides, empties the journal by a new key: at the start, at a
- * clean stop, after a failure, and for a batch too large for the journal, which goes to LMDB with
- * it.
+ * A checkpoint of everything, both sides, empties the journal by replacing its key. It happens at
+ * the start, at a clean stop, after a failure, and for a batch too large for the journal, which
+ * goes to LMDB in the same transaction.
  *
  * Three threads use a store at the same time, and none waits for the other two:
- *  - the loop's thread appends batches that may be lost when the host crashes (DUR-02);
- *  - the committer appends and flushes batches, and flushes those that the loop's thread appended;
+ *  - the loop thread appends batches that may be lost when the host crashes (DUR-02);
+ *  - the commit thread appends and flushes batches, and flushes those that the loop thread
+ *    appended;
  *  - the mover brings a full side into LMDB.
  *
  * A backup, on a thread of its own, reads LMDB beside them.
  *
- * There are two mutexes. "tree" is held for as long as a transaction takes, by the thread that
- * makes it; the committer needs it only if both sides are full, for a large batch, or after a
- * failure. "mutex" is held for moments, to change what says where the next batch goes; a thread
- * that holds "tree" may take it. While the committer appends, it excludes the loop's thread, whose
- * batches then come to the committer instead.
+ * There are two mutexes. A thread holds "tree" for as long as its LMDB transaction takes; the
+ * commit thread needs it only if both sides are full, for a large batch, or after a failure. A
+ * thread holds "mutex" for moments, to change the fields that say where the next batch goes, and
+ * may take it while it holds "tree". While the commit thread appends, it excludes the loop thread,
+ * which then submits its batches instead of writing them.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,29 +43,34 @@
  * Which thread or lock a field belongs to:
  *   (o) set when the store is opened, not changed afterwards
  *   (t) the mutex `tree`
- *   (m) the mutex `mutex`; the committer reads without it while it excludes the loop's thread, and
- *       any thread while no other has been started
+ *   (m) the mutex `mutex`; the commit thread reads without it while it excludes the loop thread,
+ *       and
+ *       so does any thread as long as no other has been started
  */
 struct lmdb {
     struct hf_journal_layout layout; /* (o) */
-    /* (o) the id of this boot; zeros if all batches are flushed before they count. */
+    /* (o) The id of this boot of the host; zeros if every batch is flushed before its
+     *     acknowledgement. */
     uint8_t boot_id[HF_BOOT_ID_SIZE];
-    bool recovered; /* (o) the journal is ours; before, a checkpoint could void the old one */
+    /* (o) The journal is ours. Until then a checkpoint could void the previous daemon's journal. */
+    bool recovered;
 
     pthread_mutex_t tree;
     struct hf_lmdb_env env;    /* (t) */
     struct hf_changes changes; /* (t) */
-    /* (t) the key of the last checkpoint of everything that was tried. */
+    /* (t) The new key of the last checkpoint of everything that was attempted. */
     struct hf_hash_key next_key;
 
     pthread_mutex_t mutex;
-    struct hf_journal journal;  /* (m) */
-    struct hf_batch pending[2]; /* (m) operations that are in the journal only, for each side */
-    bool excluded;              /* (m) the loop's thread must not touch anything */
-    bool stale; /* (m) the last record of the journal is in doubt, or a move failed: append nothing
-                 * before the next checkpoint of everything */
+    struct hf_journal journal; /* (m) */
+    /* (m) for each side, the operations that are in the journal but not in LMDB */
+    struct hf_batch pending[2];
+    bool excluded; /* (m) the loop thread must not touch the journal */
+    /* (m) The last record of the journal is in doubt, or a move failed: nothing may be appended
+     *     before the next checkpoint of everything. */
+    bool stale;
 
-    _Atomic bool full; /* a side of the journal is full, so lmdb_move() has something to do */
+    _Atomic bool full; /* a side of the journal is full, so lmdb_move() has work */
 };
 
 static bool is_unflushed(const struct lmdb *lmdb)
@@ -88,7 +94,8 @@ static void set_stale(struct lmdb *lmdb, bool stale)
     pthread_mutex_unlock(&lmdb->mutex);
 }
 
-/* Locks the tree; failures of LMDB are reported to this handle while its thread has the tree. */
+/* Locks the tree. Until the thread unlocks it, LMDB's failures are reported to the thread's own
+ * store handle. */
 static void lock_tree(struct lmdb *lmdb, struct hf_store *store)
 {
     pthread_mutex_lock(&lmdb->tree);
@@ -100,13 +107,14 @@ static void unlock_tree(struct lmdb *lmdb)
     pthread_mutex_unlock(&lmdb->tree);
 }
 
-/* Returns the operations on the side that takes records. */
+/* Returns the operations on the journal side that takes records. */
 static struct hf_batch *newest(struct lmdb *lmdb)
 {
     return &lmdb->pending[lmdb->journal.side];
 }
 
-/* Returns the operations on the other side; if there are none, records can turn to it. */
+/* Returns the operations on the side that is not in use; if there are none, the journal can turn to
+ * that side. */
 static struct hf_batch *oldest(struct lmdb *lmdb)
 {
     return &lmdb->pending[lmdb->journal.side ^ 1];
@@ -129,7 +137,8 @@ static int write_checkpoint(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
     return error ? hf_lmdb_env_fail(env, error, "cannot write") : 0;
 }
 
-/* Brings operations into LMDB; from then on the journal begins as parts say. */
+/* Commits the operations of a batch to LMDB, together with the given parts, which say where the
+ * journal begins from then on. */
 static int bring_in(struct lmdb *lmdb, const struct hf_batch *batch,
                     const struct hf_lmdb_parts *parts)
 {
@@ -142,8 +151,9 @@ static int bring_in(struct lmdb *lmdb, const struct hf_batch *batch,
 }
 
 /*
- * Brings the side that is full into LMDB, if there is one, while others append to the other side.
- * Whether or not the transaction is committed, the journal and LMDB hold everything.
+ * Brings the full side of the journal, if there is one, into LMDB, while other threads append to
+ * the other side. Whether or not the transaction commits, the journal and LMDB together hold
+ * everything.
  */
 static int bring_full_side(struct lmdb *lmdb)
 {
@@ -154,7 +164,7 @@ static int bring_full_side(struct lmdb *lmdb)
 
     pthread_mutex_lock(&lmdb->mutex);
     full = oldest(lmdb);
-    /* As soon as we let it, another thread may turn to a side that is empty. */
+    /* Another thread may turn to an empty side as soon as the mutex is released. */
     empty = full->n_ops == 0;
     parts.journal_key = lmdb->journal.key;
     parts.layout.first_index = lmdb->journal.first_index;
@@ -167,13 +177,13 @@ static int bring_full_side(struct lmdb *lmdb)
         return rv;
     }
     pthread_mutex_lock(&lmdb->mutex);
-    hf_batch_clear(full); /* records may turn to this side again */
+    hf_batch_clear(full); /* the journal may now turn to this side again */
     pthread_mutex_unlock(&lmdb->mutex);
     return 0;
 }
 
 /* Makes a checkpoint of the whole store, which empties the journal, and gives the journal this
- * layout. Nothing may be appended to the journal meanwhile. */
+ * layout. No thread may append to the journal meanwhile. */
 static int checkpoint_as(struct lmdb *lmdb, const struct hf_journal_layout *layout)
 {
     struct hf_lmdb_parts parts = {.journal_id = lmdb->journal.id, .layout = *layout};
@@ -186,7 +196,8 @@ static int checkpoint_as(struct lmdb *lmdb, const struct hf_journal_layout *layo
         return hf_store_fail(lmdb->env.store, HF_EIO, "the kernel gives no random number");
     parts.journal_key = *key;
     rv = bring_in(lmdb, newest(lmdb), &parts);
-    /* the transaction may have been committed, and with it a new key for the journal */
+    /* After a failure the transaction may still have been committed, and with it a new key for the
+     * journal. */
     set_stale(lmdb, rv < 0);
     if (rv < 0)
         return rv;
@@ -204,7 +215,7 @@ static int checkpoint(struct lmdb *lmdb)
     return rv < 0 ? rv : checkpoint_as(lmdb, &lmdb->layout);
 }
 
-/* Runs on the mover's thread. The committer's probe mends what fails here. */
+/* Runs on the mover's thread. If it fails, the commit thread's probe repairs the store. */
 static int lmdb_move(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
@@ -224,7 +235,7 @@ static bool lmdb_is_full(const struct hf_store *store)
 
 /* ---- into the journal ---- */
 
-/* Makes room for the operations of a batch in memory, before it is written. */
+/* Reserves memory for the operations of a batch before the batch is written. */
 static bool reserve(struct lmdb *lmdb, const struct hf_batch *batch)
 {
     return hf_buf_reserve(&newest(lmdb)->buf, hf_buf_len(&batch->buf)) != NULL;
@@ -245,15 +256,16 @@ static void forget(struct lmdb *lmdb, const struct hf_batch *batch)
 }
 
 /*
- * Before a batch is acknowledged it must be certain that the next daemon will find it: neither file
- * may have been moved away while the batch was written.
+ * Checks that neither data.mdb nor the journal was moved away while the batch was written. Only
+ * then is it certain that the next daemon will find the batch, so this comes before the
+ * acknowledgement.
  */
 static int check_files(struct lmdb *lmdb, struct hf_store *store)
 {
     const struct hf_lmdb_dir *dir = &lmdb->env.dir;
     int rv = hf_lmdb_dir_check(store, dir);
 
-    /* The database is in its place, so a journal that is not ours belongs to another daemon. */
+    /* data.mdb is in its place, so a journal that is not ours belongs to another daemon. */
     if (rv == 0 && !hf_journal_is_ours(&lmdb->journal, dir->path))
         rv = hf_lmdb_dir_fail_fenced(store, dir);
     return rv;
@@ -267,10 +279,8 @@ static int sync_journal(struct lmdb *lmdb, struct hf_store *store)
                  : check_files(lmdb, store);
 }
 
-/*
- * After a failed flush the kernel may have forgotten which pages are not on the disk, so only LMDB
- * can make them durable.
- */
+/* Flushes the journal. After a failed flush the kernel may have forgotten which pages are not on
+ * the disk, so only a checkpoint to LMDB can make the records durable. */
 static int lmdb_flush(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
@@ -299,8 +309,8 @@ static bool is_large(const struct lmdb *lmdb, const struct hf_batch *batch)
     return hf_buf_len(&batch->buf) > hf_journal_batch_max(&lmdb->layout);
 }
 
-/* True if the side in use takes the batch, or the other one does from now on. The caller has the
- * mutex. */
+/* True if the side in use has room for the batch, or if the journal could turn to the other side.
+ * The caller holds the mutex. */
 static bool find_room(struct lmdb *lmdb, const struct hf_batch *batch)
 {
     if (lmdb->stale)
@@ -308,14 +318,14 @@ static bool find_room(struct lmdb *lmdb, const struct hf_batch *batch)
     if (hf_journal_has_room(&lmdb->journal, batch))
         return true;
     if (oldest(lmdb)->n_ops > 0)
-        return false; /* both sides are full */
+        return false; /* both sides of the journal are full */
     hf_journal_turn(&lmdb->journal);
     atomic_store(&lmdb->full, true);
     return true;
 }
 
-/* Waits for the tree if both sides are full or something failed before. Batches that were appended
- * and not flushed do not wait with it. */
+/* Makes room in the journal for a batch. It waits for the tree mutex only if both sides are full or
+ * something failed before; batches that were appended and not flushed do not wait meanwhile. */
 static int make_room(struct lmdb *lmdb, struct hf_store *store, const struct hf_batch *batch)
 {
     bool found;
@@ -338,7 +348,7 @@ static int make_room(struct lmdb *lmdb, struct hf_store *store, const struct hf_
         if (rv == 0)
             rv = stale ? checkpoint(lmdb) : bring_full_side(lmdb);
         unlock_tree(lmdb);
-        store->in_doubt = false; /* this batch is not what failed */
+        store->in_doubt = false; /* an earlier operation failed, not this batch */
     }
 }
 
@@ -356,10 +366,8 @@ static int apply_small(struct lmdb *lmdb, struct hf_store *store, const struct h
     return 0;
 }
 
-/*
- * A commit failed, perhaps after it took effect. Opening the environment again commits: if that
- * succeeds, it is certain which of the two trees counts.
- */
+/* Ends the doubt after a commit failed, perhaps after it took effect. Opening the environment again
+ * makes a commit: once that succeeds, it is certain which of the two trees counts. */
 static void resolve_doubt(struct lmdb *lmdb, struct hf_store *store)
 {
     const struct hf_hash_key *key = &lmdb->env.parts.journal_key;
@@ -368,7 +376,7 @@ static void resolve_doubt(struct lmdb *lmdb, struct hf_store *store)
         store->in_doubt = false;
 }
 
-/* The caller has the tree. */
+/* Commits everything in the journal, and the batch, to LMDB. The caller holds the tree mutex. */
 static int checkpoint_with(struct lmdb *lmdb, struct hf_store *store, const struct hf_batch *batch)
 {
     int rv;
@@ -391,7 +399,8 @@ static int apply_large(struct lmdb *lmdb, struct hf_store *store, const struct h
     int rv = is_unflushed(lmdb) ? lmdb_flush(store) : 0;
 
     lock_tree(lmdb, store);
-    /* A batch in doubt is written first, so that its failure is not reported as this batch's. */
+    /* If an earlier batch is in doubt, it is committed first, so that its failure is not taken for
+     * this batch's. */
     if (rv < 0 || lmdb->stale) {
         rv = checkpoint(lmdb);
         store->in_doubt = false;
@@ -418,15 +427,15 @@ static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
 /* ---- batches that may be lost ---- */
 
 /*
- * The loop's thread reports no failure: the committer, which gets the batch instead, meets the same
- * obstacle. Bytes that may have reached the file are void after the checkpoint that `stale`
- * demands.
+ * Appends a batch to the journal. The loop thread reports no failure: it submits the batch to the
+ * commit thread instead, which meets the same obstacle. Bytes that may have reached the file are
+ * void after the checkpoint that `stale` demands.
  */
 static bool append(struct lmdb *lmdb, const struct hf_batch *batch)
 {
     if (!find_room(lmdb, batch) || !reserve(lmdb, batch))
         return false;
-    /* The next flush checks that both files are in their places. */
+    /* The next flush checks that data.mdb and the journal are in their places. */
     if (hf_journal_append(&lmdb->journal, batch) == 0 && !hf_journal_is_taken(&lmdb->journal)) {
         remember(lmdb, batch);
         return true;
@@ -450,7 +459,7 @@ static bool lmdb_write(struct hf_store *store, const struct hf_batch *batch)
 
 /* ---- */
 
-/* Finds out whether the disk accepts writes; only a write can tell. */
+/* Finds out whether the disk accepts writes, by writing: nothing else can tell. */
 static int lmdb_probe(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
@@ -464,7 +473,7 @@ static int lmdb_probe(struct hf_store *store)
     return rv;
 }
 
-/* Copies the operations that only the journal has, and begins to read what LMDB has at the same
+/* Copies the operations that only the journal has, and begins an LMDB read transaction at the same
  * moment. */
 static int begin_snapshot(struct lmdb *lmdb, struct hf_store *store, struct hf_batch *pending,
                           MDB_txn **out)
@@ -514,7 +523,8 @@ static void free_state(struct hf_store *store, struct lmdb *lmdb)
     hf_free(store->alloc, lmdb);
 }
 
-/* Finds the newest record of the server, in what was read of the journal, or in the tree. */
+/* Finds the newest record of the server: in the operations read from the journal, or else in the
+ * LMDB tree. */
 static int find_server(struct lmdb *lmdb, struct hf_record_server *out)
 {
     uint64_t id = HF_LMDB_SERVER;
@@ -536,7 +546,8 @@ static int find_server(struct lmdb *lmdb, struct hf_record_server *out)
     return rv;
 }
 
-/* Notes the loss: the next start must not continue as if nothing had been lost (REC-01). */
+/* Records in the server's record that locks were lost, so that the next start does not continue as
+ * if nothing had happened (REC-01). */
 static int note_loss(struct lmdb *lmdb)
 {
     struct hf_record_server server;
@@ -549,7 +560,7 @@ static int note_loss(struct lmdb *lmdb)
                : 0;
 }
 
-/* Appends the operations of the previous owner's journal to pending. */
+/* Reads the previous daemon's journal and appends its operations to pending. */
 static int read_journal(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE])
 {
     const struct hf_lmdb_dir *dir = &lmdb->env.dir;
@@ -563,14 +574,16 @@ static int read_journal(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE
         return 0;
     if (hf_lmdb_parts_loss_accepted(dir, error))
         return note_loss(lmdb);
-    /* Closing must not commit the part that was read, for that would void the rest. */
+    /*
+     * Do not commit the part that was read when closing: that would void the rest of the journal.
+     */
     hf_batch_clear(newest(lmdb));
     return hf_lmdb_parts_fail(lmdb->env.store, dir, error);
 }
 
 /*
- * Brings all that is pending into LMDB under a new key, with no journal. After that the journal
- * that held it is void, and a new one can replace it; the second checkpoint records its id
+ * Commits all pending operations to LMDB under a new key and with no journal. That voids the old
+ * journal, so a new file can replace it; a second checkpoint records the new file's id
  * (lmdb_parts.h).
  */
 static int renew_journal(struct lmdb *lmdb, const struct hf_journal_layout *layout)
@@ -601,10 +614,11 @@ static int recover(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE])
 }
 
 /*
- * Closes the store. Operations that cannot be brought into LMDB now stay in the journal, and the
- * next start finds them. The journal is left empty, with one side, so that any version can read it
- * (lmdb_parts.h), unless its file, made anew, would belong to root in a directory of another user:
- * a confined daemon cannot give it away.
+ * Closes the store. Operations that cannot be brought into LMDB now stay in the journal, where the
+ * next start finds them. Otherwise the journal is left empty, with one side, so that any version
+ * can read it (lmdb_parts.h). One case is excepted: a daemon run by root in the directory of
+ * another user would leave a journal that belongs to root and that, once confined, it cannot give
+ * away.
  */
 static void lmdb_close(struct hf_store *store)
 {

@@ -24,7 +24,8 @@ enum {
     LONGEST_NAME = 32, /* the longest file name in the directory, with the slash before it */
 };
 
-/* LMDB reports a short write as EIO; on a full file system the cause is ENOSPC. */
+/* True if the file system is full: LMDB then reports a short write as EIO, although the cause is
+ * ENOSPC. */
 static bool nearly_full(const struct hf_lmdb_dir *dir)
 {
     struct statvfs fs;
@@ -80,7 +81,8 @@ static int sync_parent(const struct hf_lmdb_dir *dir)
     int fd = openat(dir->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rv;
 
-    /* We may not open the parent directory, so it is not ours to sync. */
+    /* The daemon may not open the parent directory: syncing it is up to the program that created
+     * the store's directory there. */
     if (fd < 0)
         return errno == EACCES ? 0 : -1;
     rv = fsync(fd);
@@ -128,7 +130,7 @@ static int take_lock(struct hf_store *store, struct hf_lmdb_dir *dir)
             return fail_busy(store, dir);
         return hf_lmdb_dir_fail(store, dir, errno, "cannot lock " LOCK_NAME);
     }
-    /* The process id only informs operators; a full disk must not prevent the start. */
+    /* The lock file's process id only informs operators; a full disk must not prevent the start. */
     if (ftruncate(dir->lock_fd, 0) < 0 || pwrite(dir->lock_fd, pid, (size_t)len, 0) < 0)
         return errno == ENOSPC ? 0 : hf_lmdb_dir_fail(store, dir, errno, "cannot write " LOCK_NAME);
     return 0;
@@ -157,10 +159,8 @@ int hf_lmdb_dir_open(struct hf_store *store, const char *path, struct hf_lmdb_di
 
 void hf_lmdb_dir_close(struct hf_store *store, struct hf_lmdb_dir *dir)
 {
-    /*
-     * Keep the lock file: if it were removed, two daemons could each hold a lock on a file of that
-     * name.
-     */
+    /* Keep holdfast.lock: if it were removed, two daemons could each hold a lock on a file of that
+     * name. */
     if (dir->lock_fd >= 0)
         close(dir->lock_fd);
     if (dir->fd >= 0)
@@ -189,14 +189,14 @@ void hf_lmdb_dir_give(const struct hf_lmdb_dir *dir)
     if (!is_of_another(dir, &owner))
         return;
     for (size_t i = 0; i < HF_COUNT_OF(NAMES); i++) {
-        /* O_PATH is needed, because closing another descriptor of lock.mdb would drop LMDB's own
-         * locks on it. */
+        /* Open with O_PATH: closing any other descriptor of lock.mdb would drop LMDB's own locks on
+         * it. */
         int fd = openat(dir->fd, NAMES[i], O_PATH | O_NOFOLLOW | O_CLOEXEC);
         struct stat st;
 
         if (fd < 0)
             continue;
-        /* A link could lead to a file that is not the store's. */
+        /* Leave links alone: a link could lead to a file that is not the store's. */
         if (fstat(fd, &st) == 0 && st.st_uid == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)
             (void)!fchownat(fd, "", owner.st_uid, owner.st_gid, AT_EMPTY_PATH);
         close(fd);

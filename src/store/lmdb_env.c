@@ -16,7 +16,7 @@
 #include "store/backend.h"
 #include "store/lmdb_verify.h"
 
-#define DATA_NAME "data.mdb" /* LMDB chooses this name */
+#define DATA_NAME "data.mdb" /* LMDB chose this name */
 #define NEW_NAME  "data.new"
 
 enum {
@@ -25,7 +25,7 @@ enum {
     MAP_BYTES_FIRST = 64 << 20,
 };
 
-/* LMDB returns errno values and codes of its own. */
+/* Sets the error text for an error of LMDB, which returns errno values and codes of its own. */
 int hf_lmdb_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int error, const char *what)
 {
     switch (error) {
@@ -55,7 +55,7 @@ int hf_lmdb_env_fail(struct hf_lmdb_env *env, int error, const char *what)
     return hf_lmdb_fail(env->store, &env->dir, error, what);
 }
 
-/* Verifies the file before LMDB maps it (lmdb_verify.h). HF_ENOENT if there is none. */
+/* Verifies data.mdb before LMDB maps it (lmdb_verify.h). Returns HF_ENOENT if there is no file. */
 static int check_file(struct hf_lmdb_env *env)
 {
     char reason[HF_LMDB_REASON_MAX];
@@ -92,7 +92,7 @@ static int check_file(struct hf_lmdb_env *env)
     }
 }
 
-/* Reads the number under a key of the state tree; 0 if there is none. */
+/* Reads the number under a key of the state tree; a missing key reads as 0. */
 static int get_number(MDB_txn *txn, MDB_dbi tree, uint64_t which, uint64_t *out)
 {
     MDB_val key = hf_lmdb_number(&which);
@@ -163,9 +163,8 @@ static int read_parts(struct hf_lmdb_env *env, MDB_txn *txn)
     return error ? hf_lmdb_env_fail(env, error, "cannot read the store") : 0;
 }
 
-/*
- * Is the first transaction of an environment: creates the missing trees and makes the store ours.
- */
+/* Runs as the first transaction of an environment: creates the missing trees and makes the store
+ * ours. */
 static int take_over(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
 {
     int error = open_trees(env, txn, MDB_CREATE);
@@ -186,7 +185,8 @@ static int take_over(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
     return error ? hf_lmdb_env_fail(env, error, "cannot write the store") : 0;
 }
 
-/* Closes the environment, once no snapshot is being read: the map must not go under a reader. */
+/* Closes the environment. It waits until no thread reads a snapshot, because the map must not
+ * vanish under a reader. */
 static void close_env(struct hf_lmdb_env *env)
 {
     pthread_rwlock_wrlock(&env->mapped);
@@ -203,9 +203,7 @@ static int begin(struct hf_lmdb_env *env, unsigned flags, MDB_txn **out)
     return error ? hf_lmdb_env_fail(env, error, "cannot begin a transaction") : 0;
 }
 
-/*
- * Runs one write transaction. Returns HF_ELIMIT if the map is too small; nothing was written then.
- */
+/* Runs one write transaction. Returns HF_ELIMIT, with nothing written, if the map is too small. */
 static int write_once(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
 {
     MDB_txn *txn;
@@ -226,8 +224,9 @@ static int write_once(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
     if (rv != HF_ELIMIT) {
         close_env(env);
         /*
-         * A full disk is noticed while pages are written, before the meta page that would make them
-         * valid. LMDB calls a short write EIO, as it does a failed write of the meta page.
+         * A full disk leaves no doubt: LMDB notices it while it writes pages, before the meta page
+         * that would make them valid. Other errors may come from the meta page; LMDB calls a short
+         * write EIO, as it does a failed write of the meta page.
          */
         env->store->in_doubt = error != ENOSPC && error != EDQUOT;
     }
@@ -242,7 +241,8 @@ static int grow_map(struct hf_lmdb_env *env)
     error = mdb_env_set_mapsize(env->env, env->map_bytes * 2);
     pthread_rwlock_unlock(&env->mapped);
     if (error) {
-        close_env(env); /* LMDB has given up the smaller map before it asked for the larger one */
+        /* LMDB unmaps the old map before it asks for the larger one, so there is none left */
+        close_env(env);
         return hf_lmdb_env_fail(env, error, "cannot enlarge the map");
     }
     env->map_bytes *= 2;
@@ -285,8 +285,8 @@ static int start_env(struct hf_lmdb_env *env, const char *path, unsigned flags)
     return error;
 }
 
-/* Creates a new file completely under another name and then renames it. A file called data.mdb was
- * therefore complete once; if it is not now, it is damaged. */
+/* Creates a new data.mdb completely under another name and then renames it. So a file of the name
+ * data.mdb was complete once, and if it is incomplete now, it is damaged. */
 static int create_file(struct hf_lmdb_env *env)
 {
     char path[PATH_MAX];
@@ -305,7 +305,7 @@ static int create_file(struct hf_lmdb_env *env)
     return rv;
 }
 
-/* Opens the environment, also after a failed commit has closed it. */
+/* Opens the LMDB environment, at the start or after a failed commit has closed it. */
 static int open_env(struct hf_lmdb_env *env)
 {
     int error;
@@ -336,7 +336,7 @@ int hf_lmdb_env_ready(struct hf_lmdb_env *env)
     return env->env ? 0 : open_env(env);
 }
 
-/* Runs the ownership check and then the caller's body in one transaction. */
+/* A transaction that checks that the store is still ours before it runs the caller's body. */
 struct owned_body {
     hf_lmdb_body body;
     void *ctx;
@@ -356,7 +356,8 @@ int hf_lmdb_env_write(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
     int n_dead;
     int rv;
 
-    /* A process that was killed while it read (mdb_copy) would keep all later pages from reuse. */
+    /* Drop the reader slots of dead processes: one that was killed while it read (mdb_copy) would
+     * keep LMDB from reusing all later pages. */
     (void)mdb_reader_check(env->env, &n_dead);
     rv = write_growing(env, run_if_owned, &owned);
     return rv < 0 ? rv : hf_lmdb_dir_check(env->store, &env->dir);
@@ -407,7 +408,7 @@ int hf_lmdb_env_open(struct hf_lmdb_env *env, struct hf_store *store,
     return rv;
 }
 
-/* Opens the trees and leaves them open for later transactions. */
+/* Opens the named trees and leaves them open for later transactions. */
 static int look_inside(struct hf_lmdb_env *env)
 {
     uint64_t format;
@@ -419,7 +420,7 @@ static int look_inside(struct hf_lmdb_env *env)
         return rv;
     error = open_trees(env, txn, 0);
     if (error == MDB_NOTFOUND)
-        error = MDB_CORRUPTED; /* the first commit makes all trees */
+        error = MDB_CORRUPTED; /* trees are missing, although the first commit makes all of them */
     rv = error ? hf_lmdb_env_fail(env, error, "cannot read the store")
                : check_format(env, txn, &format);
     if (rv == 0)

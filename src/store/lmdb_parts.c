@@ -13,7 +13,7 @@
 
 #define LOST_NAME "journal.lost"
 
-/* Reads a value of fixed size, or zeros if there is none. */
+/* Reads a value of fixed size from the state tree; a missing value reads as zeros. */
 static int get(MDB_txn *txn, MDB_dbi state, uint64_t which, void *out, size_t len)
 {
     MDB_val key = hf_lmdb_number(&which);
@@ -37,7 +37,7 @@ static int put(MDB_txn *txn, MDB_dbi state, uint64_t which, const void *data, si
     return mdb_put(txn, state, &key, &value, 0);
 }
 
-/* The value under HF_LMDB_PARTS, and under HF_LMDB_SIDES where the journal has two sides. */
+/* The value stored under HF_LMDB_PARTS or, where the journal has two sides, under HF_LMDB_SIDES. */
 struct stored_parts {
     struct hf_hash_key journal_key;
     uint64_t journal_id;
@@ -48,7 +48,7 @@ struct stored_sides {
     uint8_t boot_id[HF_BOOT_ID_SIZE];
 };
 
-/* Checks the numbers, because they come from a disk. */
+/* Checks that a layout read from disk has possible numbers. */
 static bool is_sound(const struct hf_journal_layout *layout)
 {
     return layout->n_sides == 2 && layout->side_bytes % HF_JOURNAL_SIDE_UNIT == 0 &&

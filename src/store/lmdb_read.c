@@ -40,7 +40,7 @@ void hf_lmdb_snapshot_free(struct hf_lmdb_snapshot *snapshot)
     hf_batch_free(&snapshot->newer);
 }
 
-/* Merges a tree with the operations on it; both are in the order of their keys. */
+/* Merges the records of an LMDB tree with newer operations on them; both are ordered by key. */
 struct merge {
     enum hf_record_kind kind;
     const struct hf_op *op; /* the next operation */
@@ -49,8 +49,8 @@ struct merge {
     void *ctx;
 };
 
-/* Visits the records that operations put before this key, which the tree has; or, with `all`, those
- * that are left. */
+/* Visits the records that operations put before `key`, which is the tree's next key. With `all`,
+ * visits the records of all operations that are left. */
 static int visit_newer(struct merge *m, bool all, uint64_t key)
 {
     int rv = 0;
@@ -67,7 +67,7 @@ static int visit_entry(struct merge *m, uint64_t key, struct hf_bytes record)
 
     if (rv < 0)
         return rv;
-    /* An operation on this key replaces what the tree has. */
+    /* An operation on this key replaces the record in the tree. */
     if (m->op < m->end && hf_lmdb_key_of(m->kind, m->op->id) == key)
         return visit_newer(m, false, key + 1);
     return m->visit(m->ctx, m->kind, record);

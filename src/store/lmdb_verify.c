@@ -13,7 +13,7 @@
 
 enum {
     META_PAGES = 2,
-    DEPTH_MAX = 32, /* the value of LMDB's CURSOR_STACK */
+    DEPTH_MAX = 32, /* the deepest tree that LMDB can walk: its CURSOR_STACK */
     PAGE_MIN = 512,
     PAGE_MAX = 0x8000,
     SLACK_PAGES = 1 << 20,
@@ -23,13 +23,13 @@ enum {
 #define META_VERSION UINT32_C(1)
 #define NO_PAGE      UINT64_MAX
 
-/* These are all flags that are ever on a disk: LMDB has more, for pages in memory and trees we do
- * not use. */
+/* All flags that LMDB ever writes to disk in databases like ours. LMDB has more, for pages in
+ * memory and for kinds of trees that we do not use. */
 enum page_flags { P_BRANCH = 0x01, P_LEAF = 0x02, P_OVERFLOW = 0x04, P_META = 0x08 };
 enum node_flags { F_BIGDATA = 0x01, F_SUBDATA = 0x02 };
 enum tree_flags { T_INTEGERKEY = 0x08, T_NOSUBDIR = 0x4000 };
 
-/* These structures are LMDB's MDB_page (its header), MDB_db, MDB_meta and MDB_node. */
+/* These structures mirror LMDB's MDB_page (its header), MDB_db, MDB_meta and MDB_node. */
 struct page {
     uint64_t pgno;
     uint16_t pad;
@@ -80,26 +80,26 @@ struct check {
     const uint8_t *map;
     size_t size;
     size_t page_size;
-    uint64_t n_pages; /* the newest tree's pages are below this number */
-    uint8_t *used;    /* one bit per page */
+    uint64_t n_pages; /* all pages of the newest tree are below this number */
+    uint8_t *used;    /* a bitmap of the pages seen so far */
     const struct hf_alloc *alloc;
     char *reason;
 };
 
 struct walk;
 
-/* Verifies one entry in a leaf of a tree. */
+/* Verifies the value of one entry in a leaf page. */
 typedef int (*check_value)(struct check *c, const struct walk *walk, uint64_t pgno,
                            const struct node *node, const uint8_t *value, size_t len);
 
-/* One tree on the way from its first entry to its last. */
+/* The state of verifying one tree, from its first entry to its last. */
 struct walk {
     check_value value_ok;
-    bool named; /* the keys are names, not numbers */
+    bool named; /* the tree's keys are names, not numbers */
     uint64_t entries;
-    uint64_t next_key;  /* the smallest key that may follow */
-    bool no_more;       /* the greatest possible key was seen: none can follow */
-    const uint8_t *key; /* the key of the entry that is looked at */
+    uint64_t next_key;  /* the smallest key that may follow in the tree */
+    bool no_more;       /* the greatest possible key was seen: no key may follow */
+    const uint8_t *key; /* the key of the entry being verified */
 };
 
 static int damaged(struct check *c, const char *what, uint64_t pgno)
@@ -113,7 +113,8 @@ static const uint8_t *page_at(const struct check *c, uint64_t pgno)
     return c->map + pgno * c->page_size;
 }
 
-/* True if the magic number is at this place, in the byte order of this machine or in the other. */
+/* True if LMDB's magic number is at this offset, in the byte order of this machine or, if swapped,
+ * in the other. */
 static bool has_magic(const struct check *c, size_t at, bool swapped)
 {
     uint32_t magic;
@@ -124,10 +125,11 @@ static bool has_magic(const struct check *c, size_t at, bool swapped)
     return magic == (swapped ? __builtin_bswap32(META_MAGIC) : META_MAGIC);
 }
 
-/* Recognises a file of another kind of machine, which is not damaged. */
+/* Recognises a file that was written by a machine of another byte order or word size, and is not
+ * damaged. */
 static int check_machine(struct check *c)
 {
-    /* The offset of the magic number, behind the header of a page. */
+    /* The offset of LMDB's magic number, behind the page header, for each word size. */
     enum { AT_64_BITS = 16, AT_32_BITS = 12 };
     const char *what = NULL;
 
@@ -158,16 +160,15 @@ static int read_meta(struct check *c, uint64_t pgno, size_t page_size, struct me
         hf_format(c->reason, HF_LMDB_REASON_MAX, "LMDB data version %" PRIu32, out->version);
         return HF_EVERSION;
     }
-    /* The flags of the free tree are also those of the file. */
+    /* LMDB keeps the flags of the whole file in the record of the free tree. */
     if ((out->trees[0].flags & ~T_NOSUBDIR) != T_INTEGERKEY || out->trees[1].flags != 0)
         return damaged(c, "a meta page with flags that we never set", pgno);
     return 0;
 }
 
-/*
- * Take the meta page with the greater transaction id, as LMDB does. Transactions use the two in
- * turn: an id that does not follow the other would lead to a tree that is out of date.
- */
+/* Chooses the meta page with the greater transaction id, as LMDB does. Transactions use the two
+ * meta pages in turn, so their ids must differ by one (in a new file both are 0): otherwise the
+ * chosen one could lead to an outdated tree. */
 static int choose_meta(struct check *c, struct meta *out)
 {
     struct meta first;
@@ -204,11 +205,9 @@ static int claim(struct check *c, uint64_t pgno)
     return 0;
 }
 
-/*
- * Marks a page that LMDB will read and that must therefore be in the file. Free pages need not be:
+/* Marks a page that LMDB will read, and that must therefore be in the file. Free pages need not be:
  * a page that was allocated and freed within one transaction is never written, and the file may end
- * before it.
- */
+ * before it. */
 static int claim_present(struct check *c, uint64_t pgno)
 {
     if (pgno >= c->size / c->page_size)
@@ -216,7 +215,7 @@ static int claim_present(struct check *c, uint64_t pgno)
     return claim(c, pgno);
 }
 
-/* A value too large for a leaf is stored in a run of pages of its own. */
+/* Checks the run of overflow pages that holds a value too large for a leaf. */
 static int check_overflow(struct check *c, uint64_t pgno, size_t len, const uint8_t **value)
 {
     struct page page;
@@ -234,7 +233,7 @@ static int check_overflow(struct check *c, uint64_t pgno, size_t len, const uint
     return rv;
 }
 
-/* Checks that keys which are numbers ascend, over all pages of a tree. */
+/* Checks that numeric keys ascend, over all pages of a tree. */
 static int check_key(struct check *c, struct walk *walk, uint64_t pgno, const struct node *node,
                      const uint8_t *key, bool entry)
 {
@@ -247,12 +246,14 @@ static int check_key(struct check *c, struct walk *walk, uint64_t pgno, const st
     memcpy(&number, key, sizeof(number));
     if (number < walk->next_key || walk->no_more)
         return damaged(c, "keys out of order", pgno);
-    walk->next_key = number + entry; /* a branch may have the same key as its first entry */
+    /* a branch may have the same key as the first entry of its leaf */
+    walk->next_key = number + entry;
     walk->no_more = entry && number == UINT64_MAX;
     return 0;
 }
 
-/* *size becomes the size of the node's key and of the part of its value that the page has. */
+/* Checks a node of a leaf page. *size becomes the size of the node's key and of the part of its
+ * value that is inside the page. */
 static int check_leaf_node(struct check *c, struct walk *walk, uint64_t pgno,
                            const struct node *node, const uint8_t *data, size_t room, size_t *size)
 {
@@ -279,7 +280,7 @@ static int check_leaf_node(struct check *c, struct walk *walk, uint64_t pgno,
 
 static int check_page(struct check *c, struct walk *walk, uint64_t pgno, unsigned depth);
 
-/* The first key of a branch page means nothing. */
+/* Checks a node of a branch page, whose first key is meaningless in LMDB. */
 static int check_branch_node(struct check *c, struct walk *walk, uint64_t pgno,
                              const struct node *node, const uint8_t *data, bool first,
                              unsigned depth)
@@ -290,7 +291,7 @@ static int check_branch_node(struct check *c, struct walk *walk, uint64_t pgno,
     return rv < 0 ? rv : check_page(c, walk, child, depth - 1);
 }
 
-/* *bytes grows by the bytes of the page that the node takes. */
+/* Checks a node and adds to *bytes how many bytes of the page it takes. */
 static int check_node(struct check *c, struct walk *walk, uint64_t pgno, const struct page *page,
                       size_t index, unsigned depth, size_t *bytes)
 {
@@ -363,7 +364,7 @@ static int any_value(struct check *c, const struct walk *walk, uint64_t pgno,
     return node->flags & ~F_BIGDATA ? damaged(c, "a node of a kind we never write", pgno) : 0;
 }
 
-/* Checks an entry of the main tree, which holds the roots of the others, in the order of their
+/* Checks an entry of the main tree, which holds the roots of the named trees, in the order of their
  * names. */
 static int named_tree(struct check *c, const struct walk *walk, uint64_t pgno,
                       const struct node *node, const uint8_t *value, size_t len)
@@ -383,8 +384,8 @@ static int named_tree(struct check *c, const struct walk *walk, uint64_t pgno,
     return check_tree(c, &tree, &inner);
 }
 
-/* Checks an entry of the free tree, whose values are lists of page numbers, preceded by their
- * count. */
+/* Checks an entry of the free tree. Its value is a list of page numbers, preceded by their count.
+ */
 static int free_list(struct check *c, const struct walk *walk, uint64_t pgno,
                      const struct node *node, const uint8_t *value, size_t len)
 {

@@ -4,7 +4,7 @@
 
 #include "store/lmdb_read.h"
 
-/* The greatest id of a tree. New records have greater ids and can be appended. */
+/* The greatest id of an LMDB tree. New records have greater ids and can be appended. */
 struct tail {
     bool empty;
     uint64_t last;
@@ -34,7 +34,7 @@ static int write_op(MDB_cursor *cursor, struct tail *tail, const struct hf_op *o
     int error;
 
     if (op->type == HF_OP_PUT) {
-        /* MDB_APPEND fills pages completely, where a plain put would leave each half empty. */
+        /* MDB_APPEND fills pages completely; a plain put would leave each page half empty. */
         error = mdb_cursor_put(cursor, &key, &value, beyond(tail, id) ? MDB_APPEND : 0);
         if (!error && beyond(tail, id))
             *tail = (struct tail){.last = id};
@@ -48,7 +48,7 @@ static int write_op(MDB_cursor *cursor, struct tail *tail, const struct hf_op *o
     return mdb_cursor_del(cursor, 0);
 }
 
-/* Applies all operations of one kind, which are ordered by id. */
+/* Applies all operations on records of one kind, which must be ordered by id. */
 static int write_run(MDB_txn *txn, MDB_dbi tree, const struct hf_op *ops, size_t count)
 {
     MDB_cursor *cursor;

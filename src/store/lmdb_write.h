@@ -5,7 +5,8 @@
 #include "store/changes.h"
 #include "store/lmdb_env.h"
 
-/* Applies the operations, which are ordered by kind and id. Returns 0, or a code of LMDB. */
+/* Applies the operations of a batch, ordered by kind and id, to the trees. Returns 0, or a code of
+ * LMDB. */
 int hf_lmdb_write(struct hf_lmdb_env *env, MDB_txn *txn, const struct hf_changes *changes);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The store in memory, whose records are lost when it is closed. It keeps the encoded bytes, as
- * LMDB does, so that a faulty record fails here as it would there. It makes all the copies a batch
- * needs before it changes the first record, so that a batch is applied completely or not at all.
+ * The store in memory, whose records are lost when it is closed. It keeps the encoded bytes of
+ * records, so that a faulty record fails here as it would in LMDB. It copies all records of a batch
+ * before it changes the first one, so that a batch is applied completely or not at all.
  */
 #include <string.h>
 
@@ -16,17 +16,18 @@ enum { KINDS = HF_RECORD_LOCK + 1 };
 
 struct entry {
     struct hf_map_node node;
-    struct entry *next; /* links the copies that were made for a batch */
+    struct entry *next; /* the next copy that was made for the batch */
     uint64_t id;
     size_t len;
     uint8_t bytes[];
 };
 
 struct memory {
-    struct hf_map kinds[KINDS]; /* the records by kind; kind 0 is not used */
+    struct hf_map kinds[KINDS]; /* the records by kind; index 0 is not used */
 };
 
-/* The ids are chosen by the daemon and not by a peer, so the key need not be secret. */
+/* Hashes a record's id with a fixed key: the daemon chooses the ids, so no client can provoke
+ * collisions. */
 static uint64_t hash_id(uint64_t id)
 {
     static const struct hf_hash_key KEY = {0x9ae16a3b2f90404fULL, 0xc3a5c85c97cb3127ULL};
@@ -105,7 +106,7 @@ static void free_copies(const struct hf_alloc *alloc, struct entry *copies)
     }
 }
 
-/* Copies the records of all puts, in order. */
+/* Copies the records of all puts of a batch, in order. */
 static int copy_puts(struct hf_store *store, const struct hf_batch *batch, struct entry **out)
 {
     struct entry *first = NULL;

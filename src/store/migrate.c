@@ -15,10 +15,8 @@ static const char MAKE_TABLE[] = "CREATE TABLE IF NOT EXISTS holdfast_migrations
                                  " version integer PRIMARY KEY, name text NOT NULL,"
                                  " applied_at timestamptz NOT NULL DEFAULT now())";
 
-/*
- * Reading the table needs no right to create one, so that a daemon with few privileges can run on a
- * schema that is ready.
- */
+/* Returns the schema's version. It only reads the table of migrations, which needs no right to
+ * create tables, so that a daemon with few privileges can run on a schema that is up to date. */
 static int current_version(struct hf_pg *pg, int *out)
 {
     PGresult *result;
@@ -72,7 +70,7 @@ static void tell(hf_migrate_report report, void *ctx, const struct hf_migration 
     report(ctx, line);
 }
 
-/* Runs one migration and records it in the table, in the transaction of the caller. */
+/* Runs one migration and records it in the table of migrations, in the caller's transaction. */
 static int step(struct hf_pg *pg, const struct hf_migration *m, bool up)
 {
     char version[16];
@@ -97,8 +95,8 @@ int hf_migrate_begin(struct hf_pg *pg, const char *what)
     return rv < 0 ? rv : hf_pg_exec(pg, "BEGIN", what, NULL);
 }
 
-/* Ends the transaction and gives the lock back. If that fails, the owner closes the session, which
- * gives it back. */
+/* Ends the transaction and gives up the advisory lock. If that fails, the caller closes the
+ * session, which gives up the lock, too. */
 int hf_migrate_end(struct hf_pg *pg, const char *what, int rv)
 {
     if (rv == 0)
@@ -110,7 +108,7 @@ int hf_migrate_end(struct hf_pg *pg, const char *what, int rv)
     return hf_pg_exec(pg, "SELECT pg_advisory_unlock(" HF_PG_MIGRATION_LOCK ")", what, NULL);
 }
 
-/* Makes the schema of a service, unless it exists: then no right to make one is needed. */
+/* Creates the schema of a service. If the schema exists, this needs no right to create one. */
 static int make_schema(struct hf_pg *pg)
 {
     const char *const params[] = {pg->schema};
@@ -131,7 +129,8 @@ static int make_schema(struct hf_pg *pg)
     return exists ? 0 : hf_pg_exec(pg, sql, WHAT, NULL);
 }
 
-/* Two daemons of a service may start at the same moment: the second waits, and looks again. */
+/* Begins to migrate. Two daemons of a service may start at the same moment: the second one waits
+ * for the first and reads the version again. */
 static int begin_up(struct hf_pg *pg, int *version)
 {
     int rv = hf_migrate_begin(pg, WHAT);

@@ -18,14 +18,14 @@ static bool mentions(const char *text, const char *secret)
     return secret && *secret && strstr(text, secret);
 }
 
-/* Replaces every occurrence of the secret by stars, in place. */
+/* Replaces every occurrence of the secret in the text by stars. */
 static void strike_out(char *text, const char *secret)
 {
     for (char *at; mentions(text, secret) && (at = strstr(text, secret));)
         memset(at, '*', strlen(secret));
 }
 
-/* Makes one line of several. */
+/* Makes one line of a text of several lines. */
 static void flatten(char *text)
 {
     size_t len;
@@ -78,14 +78,16 @@ static int fail(struct hf_pg *pg, int code, const char *what, const char *said)
     }
 }
 
-/* See the PostgreSQL manual, appendix A. A shorter state stands for its whole class. */
+/* Our codes for PostgreSQL's SQLSTATEs (see its manual, appendix A). A two-character entry stands
+ * for the whole class. */
 static const struct {
     const char *state;
     int code;
 } STATES[] = {
-    {"HF001", HF_EFENCED}, /* our own code, from migration 0002 */
-    {"HF002", HF_EBEHIND}, /* our own code, from migration 0004 */
-    /* Our own code, from migration 0004: a renewal would have to tell the heartbeat. */
+    {"HF001", HF_EFENCED}, /* raised by migration 0002 */
+    {"HF002", HF_EBEHIND}, /* raised by migration 0004 */
+    /* Raised by migration 0004 if another session has renewed the lease since the heartbeat that we
+     * know. */
     {"HF003", HF_EBUSY},
     {"08", HF_EUNREACH},    /* connection exception */
     {"57P01", HF_EUNREACH}, /* admin shutdown */
@@ -98,17 +100,18 @@ static const struct {
     {"53100", HF_ENOSPC},   /* disk full */
     {"53200", HF_ENOMEM},   /* out of memory */
     {"25006", HF_EROFS},    /* read-only transaction */
-    {"0A000", HF_EROFS},    /* BEGIN READ WRITE during recovery; we use no other feature */
-    {"28", HF_EDENIED},     /* authorization */
-    {"42501", HF_EDENIED},  /* privilege */
-    {"42P01", HF_EFORMAT},  /* undefined table */
-    {"42703", HF_EFORMAT},  /* undefined column */
+    /* BEGIN READ WRITE fails so during recovery; no other statement of ours can */
+    {"0A000", HF_EROFS},
+    {"28", HF_EDENIED},    /* authorization */
+    {"42501", HF_EDENIED}, /* privilege */
+    {"42P01", HF_EFORMAT}, /* undefined table */
+    {"42703", HF_EFORMAT}, /* undefined column */
 };
 
 static int code_of_state(const char *state)
 {
     if (!state)
-        return HF_EUNREACH; /* no server answered at all: libpq itself noticed the failure */
+        return HF_EUNREACH; /* no server answered: libpq itself noticed the failure */
     for (size_t i = 0; i < HF_COUNT_OF(STATES); i++) {
         if (strncmp(state, STATES[i].state, strlen(STATES[i].state)) == 0)
             return STATES[i].code;
@@ -124,7 +127,8 @@ static int fail_lost(struct hf_pg *pg, const char *what)
     return rv;
 }
 
-/* Each service has a schema and an advisory lock of its own (FNV-1a makes its number). */
+/* Chooses the schema of a service and the number of its advisory lock, which is the FNV-1a hash of
+ * the service's name. */
 static int choose_schema(struct hf_pg *pg, const char *service)
 {
     uint32_t hash = 2166136261U;
@@ -141,7 +145,8 @@ static int choose_schema(struct hf_pg *pg, const char *service)
     return 0;
 }
 
-/* libpq's own message would quote the string, and with it perhaps a password. */
+/* Returns a text of our own: libpq's message would quote the connection string, and with it perhaps
+ * a password. */
 const char *hf_store_dsn_obstacle(const char *dsn)
 {
     PQconninfoOption *options = PQconninfoParse(dsn, NULL);
@@ -153,7 +158,8 @@ const char *hf_store_dsn_obstacle(const char *dsn)
     return NULL;
 }
 
-/* Sessions of one node of one service have names that end alike (pg_lease.c). */
+/* Appends a hash of service and node to the session's name. Sessions of one node of one service
+ * thus have names with the same ending (see_namesake() in pg_lease.c). */
 static void add_node(struct hf_pg *pg, const struct hf_store_config *config)
 {
     static const struct hf_hash_key KEY = {0};
@@ -209,7 +215,8 @@ void hf_pg_disconnect(struct hf_pg *pg)
 
 /*
  * Closes a connection that the server has closed. A server sends something on an idle connection
- * only when it is about to close it, so this reads until there is nothing left or the end is found.
+ * only when it is about to close it, so this reads until no data is left or the end of the stream
+ * is found.
  */
 void hf_pg_drop_dead(struct hf_pg *pg)
 {
@@ -225,7 +232,7 @@ void hf_pg_drop_dead(struct hf_pg *pg)
     }
 }
 
-/* Waits until the socket is ready for one of the events. */
+/* Waits until the connection's socket is ready for one of the events. */
 static int wait_socket(struct hf_pg *pg, short events)
 {
     struct pollfd fd = {.fd = PQsocket(pg->conn), .events = events};
@@ -237,15 +244,14 @@ static int wait_socket(struct hf_pg *pg, short events)
     if (n > 0)
         return 0;
     hf_pg_disconnect(pg);
-    /*
-     * Tries another host next: a former primary takes connections, but its commits wait for ever.
-     */
+    /* Try another host at the next connect: a former primary still accepts connections, but its
+     * commits wait for ever. */
     pg->last_host++;
     return hf_store_fail(pg->store, HF_ETIMEDOUT, "PostgreSQL did not answer for %" PRIu32 " ms",
                          pg->timeout_ms);
 }
 
-/* Notices (progress of a migration, for example) are of no interest; warnings are. */
+/* Logs the server's warnings and drops its notices (for example, the progress of a migration). */
 static void receive_notice(void *ctx, const PGresult *result)
 {
     const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);

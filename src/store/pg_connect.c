@@ -1,10 +1,10 @@
 /*
  * Connects to the first host of store.dsn that accepts us, within timeout_ms for all of them. The
- * time that is left is divided among the hosts not yet tried, and the share of a name among its
- * addresses, so that no silent host keeps us from the next.
+ * time that is left is divided among the hosts not yet tried, and the share of a host name among
+ * its addresses, so that no silent host keeps us from the next.
  *
- * The lookup of a name blocks for as long as the system's resolver does; it only delays the commit
- * thread, and addresses in store.dsn avoid it.
+ * The lookup of a name blocks for as long as the system's resolver does. That delays only the
+ * commit thread, and addresses in store.dsn avoid it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,23 +23,23 @@
 #include "store/pg_hosts.h"
 
 enum {
-    /* The least time for each address, even if a lookup has used up the time. */
+    /* The least time for each address, even if a name lookup has used up timeout_ms. */
     SHARE_MIN_MS = 100,
     ADDRESSES_MAX = 8, /* how many addresses of one name are tried */
     ADDRESS_TEXT_MAX = 64,
     FAILURES_MAX = HF_STORE_ERROR_MAX * 2 / 3,
 };
 
-/* One attempt at all hosts. */
+/* One attempt to connect, which tries all hosts. */
 struct attempt {
     struct hf_pg *pg;
     struct hf_pg_hosts hosts;
     uint64_t until_ms;
-    bool silent_only; /* no host has answered so far */
+    bool silent_only; /* no host has answered in this attempt */
     char failures[FAILURES_MAX];
 };
 
-/* Returns when one of n_left hosts must be done, if all of them must be done by until_ms. */
+/* Returns the deadline for the next of n_left hosts, if all of them must be tried by until_ms. */
 static uint64_t share_until(uint64_t until_ms, unsigned n_left)
 {
     uint64_t now = hf_clock_mono_ms();
@@ -55,7 +55,7 @@ static void note_failure(struct attempt *a, const char *text)
     hf_format(a->failures + len, sizeof(a->failures) - len, "%s%s", len > 0 ? "; " : "", text);
 }
 
-/* Fails with what libpq says, and ends this connection. */
+/* Fails with libpq's message, and closes the connection. */
 static int fail_said(struct attempt *a)
 {
     char text[FAILURES_MAX];
@@ -83,7 +83,7 @@ static int fail_silent(struct attempt *a, const struct hf_pg_host *host)
     return HF_ETIMEDOUT;
 }
 
-/* Returns HF_ETIMEDOUT when the socket is not ready by then. */
+/* Waits for the socket. Returns HF_ETIMEDOUT when it is not ready by until_ms. */
 static int wait_until(struct hf_pg *pg, short events, uint64_t until_ms)
 {
     struct pollfd fd = {.fd = PQsocket(pg->conn), .events = events};
@@ -101,11 +101,11 @@ static int wait_until(struct hf_pg *pg, short events, uint64_t until_ms)
 }
 
 /*
- * The kernel notices within half a minute when the path dies while nothing is sent, and the
- * connection is made anew before a batch is sent on it (hf_pg_drop_dead()); otherwise that batch
- * would be in doubt, and its requests would wait. Keywords before dbname are defaults, which the
- * dsn may change; keywords after it replace what the dsn says. libpq ignores keywords without a
- * value.
+ * Starts a connection. With these TCP settings the kernel notices a dead path within half a minute
+ * even while nothing is sent, and the connection is replaced before a batch is sent on it
+ * (hf_pg_drop_dead()); otherwise that batch would be in doubt, and its requests would wait.
+ * Keywords before dbname are defaults, which the dsn may change; keywords after it override the
+ * dsn. libpq ignores keywords without a value.
  */
 static PGconn *start(struct attempt *a, const struct hf_pg_host *host, bool choice)
 {
@@ -122,7 +122,7 @@ static PGconn *start(struct attempt *a, const struct hf_pg_host *host, bool choi
         {"host", host->host},
         {"hostaddr", host->hostaddr},
         {"port", host->port},
-        /* Where there is a choice, a server that cannot be written is of no use. */
+        /* With several hosts or addresses, a read-only server is passed over. */
         {"target_session_attrs", choice && a->hosts.any_session ? "read-write" : NULL},
     };
     const char *keywords[HF_COUNT_OF(params) + 1] = {NULL};
@@ -156,7 +156,8 @@ static int connect_address(struct attempt *a, const struct hf_pg_host *host, boo
     return 0;
 }
 
-/* Finds the addresses of a name, as text. Returns how many, 0 if the lookup failed. */
+/* Looks up the addresses of a host name, as text. Returns how many there are, 0 if the lookup
+ * failed. */
 static unsigned look_up(struct attempt *a, const char *name,
                         char addresses[ADDRESSES_MAX][ADDRESS_TEXT_MAX])
 {
@@ -199,8 +200,8 @@ static int connect_host(struct attempt *a, const struct hf_pg_host *host, uint64
     return rv;
 }
 
-/* Tries the hosts, beginning with the one that worked last: one that stays silent costs its share
- * only once. */
+/* Tries the hosts, beginning with the one that worked last, so that a silent host delays only the
+ * first connect. */
 static int connect_any(struct attempt *a)
 {
     unsigned count = a->hosts.count;

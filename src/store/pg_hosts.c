@@ -15,8 +15,9 @@ static char *value_of(const PQconninfoOption *options, const char *keyword)
 }
 
 /*
- * Asks libpq what it makes of a connection string, without connecting: libpq first looks everything
- * up, then checks it, and stops at a value that is not valid.
+ * Asks libpq how it reads a connection string, without connecting. libpq first fills in all
+ * options, then checks them and stops at an invalid value: the invalid channel_binding makes it
+ * stop before it connects.
  */
 static PQconninfoOption *resolve(const char *dsn)
 {
@@ -29,8 +30,8 @@ static PQconninfoOption *resolve(const char *dsn)
     return options;
 }
 
-/* Splits a list at its commas, in place. Returns the number of elements; 0 if one is empty or there
- * are too many. */
+/* Splits a list at its commas, in place. Returns the number of elements; 0 if an element is empty
+ * or there are too many. */
 static unsigned split(char *text, const char *elements[HF_PG_HOSTS_MAX])
 {
     unsigned count = 0;
@@ -43,9 +44,9 @@ static unsigned split(char *text, const char *elements[HF_PG_HOSTS_MAX])
     return count;
 }
 
-/* The values that one keyword has for each host. */
+/* The list of values that one keyword gives, one for each host. */
 struct column {
-    char *text; /* the list; NULL if the keyword is not set */
+    char *text; /* the text of the list; NULL if the keyword is not set */
     const char *elements[HF_PG_HOSTS_MAX];
     unsigned count;
 };

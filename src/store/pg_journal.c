@@ -9,10 +9,12 @@
 #include "store/backend.h"
 
 enum {
-    PART_MAX = 4000, /* two parts, with the other columns of their rows, fit in a page */
-    /* Must not change, because parts that are pending would then be in other slots. */
+    /* so small that two parts, with the other columns of their rows, fit in a page */
+    PART_MAX = 4000,
+    /* The number of journal slots. It must not change: parts that are pending would be sought in
+     * other slots. */
     SLOTS = 256,
-    WORTH_IT = 16, /* a batch with fewer changes is as cheap in the tables */
+    WORTH_IT = 16, /* writing fewer changes than this to the tables is as cheap as to the journal */
     PATIENCE_MS = 1000,
 };
 
@@ -32,8 +34,8 @@ static size_t parts_of(const struct hf_batch *batch)
     return (hf_buf_len(&batch->buf) + PART_MAX - 1) / PART_MAX;
 }
 
-/* True if the batch has the server's record, which is in the tables only, because it has no id by
- * which a reader could tell. */
+/* True if the batch changes the server's record. That record goes only to the tables, because it
+ * has no id by which a reader could find it in the journal. */
 static bool has_server(const struct hf_batch *batch)
 {
     struct hf_op op;
@@ -112,7 +114,8 @@ static int append_part(const PGresult *result, int row, struct hf_buf *out)
     return len < 0 ? HF_EFORMAT : hf_buf_append(out, part, (size_t)len);
 }
 
-/* Joins the parts that count; if a number is missing among them, the journal is damaged. */
+/* Joins the journal's parts that are not in the tables; if a number is missing among them, the
+ * journal is damaged. */
 static int join_parts(struct hf_pg_journal *journal, const PGresult *result, struct hf_buf *out)
 {
     int rv = 0;

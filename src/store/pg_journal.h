@@ -1,17 +1,16 @@
-/*
- * The journal of a store in PostgreSQL (migration 0005). A row of a table costs the server some
+/* The journal of a store in PostgreSQL (migration 0005). A row of a table costs the server some
  * microseconds when it is inserted and again when it is deleted, in the table, its index and the
- * log, and most locks live shorter than that is worth. So under load a batch is written as it is
- * encoded, in a few rows that are overwritten in turn; later the net effect of many batches goes to
- * the tables (postgres.c "folds" them). What is durable is the tables changed by the journal.
+ * log; for most locks, which live briefly, that is wasted. So under load an encoded batch is
+ * written to the journal, in a few rows that are overwritten in turn; later the net effect of many
+ * batches goes to the tables (postgres.c "folds" them). The durable state is the tables, changed by
+ * the journal.
  *
- * Parts are numbered without gaps; a part is in the slot of its number modulo the number of slots.
- * Parts up to the number `folded` are in the tables, and their slots are free.
+ * The parts of batches are numbered without gaps; a part is in the slot of its number modulo the
+ * number of slots. Parts up to the number `folded` are in the tables, and their slots are free.
  *
- * `pending` is what the journal holds, kept in memory so that folding needs not read it. It is
- * trusted while hf_pg_session.journal_known: after a failure, or on a new connection, what the
- * database has counts, and is read again.
- */
+ * `pending` is a copy of the journal in memory, so that folding need not read it. It is valid while
+ * hf_pg_session.journal_known is set; after a failure, or on a new connection, the journal is read
+ * from the database again. */
 #ifndef HF_STORE_PG_JOURNAL_H
 #define HF_STORE_PG_JOURNAL_H
 
@@ -20,8 +19,8 @@
 #include "store/pg_rows.h"
 #include "store/pg_tables.h"
 
-/* The statements take arrays as parameters (pg_rows.h): slots, numbers and parts; the second takes
- * the number. */
+/* Two SQL statements: the first writes parts and takes three arrays (slots, numbers, parts; see
+ * pg_rows.h); the second stores the number up to which parts are folded. */
 #define HF_PG_JOURNAL_WRITE                                               \
     "INSERT INTO holdfast_journal AS j (slot, number, changes) "          \
     "SELECT unnest($1::int8[]), unnest($2::int8[]), unnest($3::bytea[]) " \
@@ -31,33 +30,33 @@
 
 struct hf_pg_journal {
     struct hf_batch pending;
-    uint64_t written; /* the number of the newest part */
+    uint64_t written; /* the number of the newest part in the journal */
     uint64_t folded;
-    uint64_t since_ms; /* since when pending has changes */
+    uint64_t since_ms; /* when the oldest change in pending was made */
 };
 
 void hf_pg_journal_init(struct hf_pg_journal *journal, const struct hf_alloc *alloc);
 void hf_pg_journal_free(struct hf_pg_journal *journal);
 
-/* Reads the journal that the database has, in the open transaction if there is one. Returns
- * HF_EFORMAT if it is damaged. */
+/* Reads the journal from the database, in the open transaction if there is one. Returns HF_EFORMAT
+ * if the journal is damaged. */
 int hf_pg_journal_read(struct hf_pg_journal *journal, struct hf_pg *pg);
 
-/*
- * True if a batch should be written to the journal. If not, it goes to the tables together with all
- * that is pending: when there is no room for it; when something has been pending for a second,
- * because people look at the tables; and while there is no load, when the tables are cheap enough.
- */
+/* True if a batch should be written to the journal. Otherwise it goes to the tables, together with
+ * all that is pending: if the journal has no room for it; if changes have been pending for a
+ * second, because people look at the tables; and without load, when the tables are cheap enough. */
 bool hf_pg_journal_wants(const struct hf_pg_journal *journal, const struct hf_batch *batch);
 
-/* Makes rows of the parts of a batch, for HF_PG_JOURNAL_WRITE. Returns HF_ENOMEM without memory. */
+/* Makes rows of the parts of a batch, for HF_PG_JOURNAL_WRITE. Returns HF_ENOMEM if memory runs
+ * out. */
 int hf_pg_journal_rows(const struct hf_pg_journal *journal, const struct hf_batch *batch,
                        struct hf_pg_rows *rows);
 
-/* Notes that the batch is in the journal. HF_ENOMEM: it is, but pending is not complete. */
+/* Notes that the journal has the batch. After HF_ENOMEM the journal has it, but the copy in pending
+ * is incomplete. */
 int hf_pg_journal_note_written(struct hf_pg_journal *journal, const struct hf_batch *batch);
 
-/* Notes that all that was pending is in the tables. */
+/* Notes that the tables have all that was pending. */
 void hf_pg_journal_note_folded(struct hf_pg_journal *journal);
 
 static inline bool hf_pg_journal_is_empty(const struct hf_pg_journal *journal)

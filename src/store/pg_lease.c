@@ -17,13 +17,15 @@
 #include "store/pg_tables.h"
 
 enum {
-    LOOK_MS = 2000, /* the pause between two looks of the owner at the other nodes */
+    LOOK_MS = 2000, /* how often the owner of the lease reads the list of the other nodes */
     NUMBER_MAX = 24,
-    NODE_DIGITS = 8,    /* that a session's name ends with */
-    NAMESAKE_MS = 1500, /* after which a session that was busy is so again, or has ended */
+    NODE_DIGITS = 8, /* how many digits at the end of a session's name identify its node */
+    /* within this time a live session of a node sends another statement, and a dead one has ended
+     */
+    NAMESAKE_MS = 1500,
 };
 
-/* Writes a number that is unsigned here and bigint there, bit for bit. */
+/* Writes an unsigned number as a bigint of PostgreSQL, with the same 64 bits. */
 static const char *number(char text[NUMBER_MAX], uint64_t value)
 {
     hf_format(text, NUMBER_MAX, "%" PRId64, (int64_t)value);
@@ -42,8 +44,8 @@ static const char *service_of(const struct hf_pg *pg)
     return pg->schema[0] ? pg->schema + strlen("holdfast_") : HF_STORE_SERVICE_DEFAULT;
 }
 
-/* Checks that there is a synchronous standby: a grant is only as safe as the commit behind it, and
- * with one copy, the loss of its disk loses the grant. */
+/* Checks that the database has a synchronous standby, if one is required: otherwise the loss of one
+ * disk would lose granted locks. */
 static int check_replication(struct hf_pg_session *session)
 {
     struct hf_pg *pg = &session->pg;
@@ -111,7 +113,8 @@ static int fail_foreign(struct hf_pg *pg, const char *name)
     return rv;
 }
 
-/* Claims an export. The primary key makes it ours, or leaves it to the service that has it. */
+/* Claims an export for our service. The primary key of the table decides: the export becomes ours,
+ * or stays with the service that has it. */
 static int claim(struct hf_pg *pg, const struct hf_store_export *export)
 {
     char offset[NUMBER_MAX];
@@ -138,8 +141,8 @@ static int claim(struct hf_pg *pg, const struct hf_store_export *export)
     return ours ? 0 : fail_foreign(pg, export->name);
 }
 
-/* Whether a session of another process with our node's name was busy within the last second: the
- * owner and standbys are, several times. */
+/* Sets *seen if a session of another process with our node's name was busy within the last second.
+ * The owner of the lease and standbys are busy several times in a second. */
 static int see_namesake(struct hf_pg_session *session, bool *seen)
 {
     struct hf_pg *pg = &session->pg;
@@ -158,10 +161,9 @@ static int see_namesake(struct hf_pg_session *session, bool *seen)
     return 0;
 }
 
-/*
- * Two nodes of one name would be one row: no operator could see that there is no standby. The
- * session of a process that has just ended may still be listed; it does nothing any more.
- */
+/* Fails if another daemon uses this node's name: the two would share one row of the node list, and
+ * no operator could see that there is no standby. The session of a process that has just ended may
+ * still be listed, so a second look must see it busy again. */
 static int refuse_namesake(struct hf_pg_session *session)
 {
     bool seen = false;
@@ -245,10 +247,8 @@ static void read_people(const PGresult *result, struct hf_store_lease_call *call
     }
 }
 
-/*
- * Writes this node's row and reads the lease, which the writing does not lock, and all nodes. The
- * commit is synchronous: core/lease/row.h says why a standby depends on that.
- */
+/* Writes this node's row, and reads the lease and all nodes. Writing does not lock the lease's row.
+ * The commit is synchronous: core/lease/row.h says why a standby depends on that. */
 static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
 {
     char epoch[NUMBER_MAX];
@@ -285,7 +285,7 @@ static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
     return rv;
 }
 
-/* Reads the row without a lock, after it refused us. */
+/* Reads the lease's row without locking it, after the database refused our transaction. */
 static void find_row(struct hf_pg_session *session)
 {
     char error[HF_STORE_ERROR_MAX];
@@ -347,11 +347,10 @@ static int poll_lease(struct hf_pg_session *session, struct hf_store_lease_call 
     return 0;
 }
 
-/*
- * The owner's host may have vanished in the middle of a transaction, whose row lock would stay
- * until TCP notices. A session that waits for the synchronous standby is alive and left alone: to
- * end it would make its transaction visible without being replicated.
- */
+/* Ends the previous owner's session: its host may have vanished in the middle of a transaction,
+ * whose row lock would stay until TCP notices. A session that waits for the synchronous standby is
+ * alive and left alone, because ending it would make its transaction visible without being
+ * replicated. */
 static int end_owner_session(struct hf_pg_session *session, const char *const *seen)
 {
     const char *const params[] = {seen[0], seen[1], session->pg.name};
@@ -364,7 +363,7 @@ static int end_owner_session(struct hf_pg_session *session, const char *const *s
         3, params, "cannot end the session of the vanished owner", NULL);
 }
 
-/* Judges the result of the compare-and-set. */
+/* Judges the result of a TAKE's compare-and-set. */
 static int judge_take(struct hf_pg_session *session, const PGresult *result)
 {
     if (session->pg.warned)
@@ -374,7 +373,7 @@ static int judge_take(struct hf_pg_session *session, const PGresult *result)
         int rv = hf_migrate_check(&session->pg);
 
         session->offered_nonce = 0;
-        if (rv < 0) /* the schema is not the one of this program, which must not take the lease */
+        if (rv < 0) /* the schema is not that of this program, which must not take the lease */
             return rv;
         find_row(session);
         return hf_store_fail(session->pg.store, HF_EBUSY,
@@ -421,8 +420,8 @@ static int take(struct hf_pg_session *session, const struct hf_lease_order *orde
     return rv;
 }
 
-/* Makes a simple change of the row. Returns 0 and the row, or `refusal` if the row does not permit
- * it. */
+/* Makes a change to the lease's row. Returns 0 and the new row, or `refusal` if the row does not
+ * permit the change. */
 static int change(struct hf_pg_session *session, const char *sql, int n, const char *const *params,
                   int refusal)
 {
@@ -458,15 +457,15 @@ static int release(struct hf_pg_session *session, bool clean_stop)
     return rv;
 }
 
-/* Sets the alarm, because the database went back in time: a process that does not know this must
- * not grant locks on it. */
+/* Raises the alarm in the lease's row after the database went back in time, so that no daemon
+ * grants locks until an operator clears it. */
 static int stop(struct hf_pg_session *session)
 {
     return change(session, "SELECT " ROW " FROM holdfast_stop_lease() s" PAST("0"), 0, NULL,
                   HF_EFORMAT);
 }
 
-/* Clears the alarm, because an operator has accepted what the database shows. */
+/* Clears the alarm, because an operator has accepted the state of the database. */
 static int clear(struct hf_pg_session *session, const struct hf_lease_order *order)
 {
     char epoch[NUMBER_MAX];
@@ -476,8 +475,8 @@ static int clear(struct hf_pg_session *session, const struct hf_lease_order *ord
                   HF_EBUSY);
 }
 
-/* Looks for the other nodes, which people want to see; if they cannot be read now, a later renewal
- * reads them. */
+/* Reads the list of nodes for operators, from time to time. If that fails, a later renewal reads
+ * it. */
 static void look_around(struct hf_pg_session *session, struct hf_store_lease_call *call)
 {
     struct hf_lease_row row = session->row;
@@ -514,7 +513,7 @@ int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *ca
 
 /* ---- loading ---- */
 
-/* Writes the names as a PostgreSQL array, each in quotes. */
+/* Writes the names of our exports as a PostgreSQL array, each in quotes. */
 static int list_exports(const struct hf_store_cluster *cluster, struct hf_buf *out)
 {
     int rv = hf_buf_append(out, "{", 1);
@@ -535,8 +534,8 @@ static int list_exports(const struct hf_store_cluster *cluster, struct hf_buf *o
     return rv < 0 ? rv : hf_buf_append(out, "}", 2);
 }
 
-/* Gives up exports. A failure that leaves the connection intact (a missing right) is ignored: the
- * rows that stay do no harm. */
+/* Gives up the exports that the configuration no longer names. A failure that leaves the connection
+ * intact (a missing right) is ignored: the rows that stay do no harm. */
 int hf_pg_lease_forget_exports(struct hf_pg_session *session, const struct hf_lease_row *mine)
 {
     char epoch[NUMBER_MAX];

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* The types of array elements, from the server's pg_type; they never change. */
+/* PostgreSQL's type numbers for array elements (pg_type), which never change. */
 enum pg_type {
     TYPE_BOOL = 16,
     TYPE_BYTEA = 17,
@@ -22,11 +22,11 @@ enum pg_type {
 enum {
     ADDRS_TEXT_MAX = HF_CLIENT_ADDRS_MAX * HF_ADDR_TEXT_MAX,
     NUMERIC_BASE = 10000,
-    NUMERIC_DIGITS_MAX = 5, /* how many digits of base 10000 a number of 64 bits has */
+    NUMERIC_DIGITS_MAX = 5, /* a 64-bit number has at most this many digits of base 10000 */
 };
 
-/* A binary array begins with dimensions, has-nulls, element type, then size and lower bound of
- * dimension 1. */
+/* The head of a binary array in PostgreSQL's protocol: number of dimensions, has-nulls, element
+ * type, then size and lower bound of dimension 1. */
 struct array_header {
     uint32_t dimensions;
     uint32_t has_nulls;
@@ -64,7 +64,7 @@ void hf_pg_rows_finish(struct hf_pg_rows *rows)
         memcpy(rows->columns[i].data + offsetof(struct array_header, size), &size, sizeof(size));
 }
 
-/* A row being added: the next column, and whether memory ran out on the way. */
+/* The row being added: its next column, and whether memory ran out. */
 struct row_writer {
     struct hf_pg_rows *rows;
     unsigned column;
@@ -121,8 +121,8 @@ static void put_text(struct row_writer *w, const char *text)
     put_element(w, TYPE_TEXT, text, strlen(text));
 }
 
-/* Writes a numeric: the count of digits of base 10000, the power of the first one, sign, digits
- * after the point, and the digits, the highest first. */
+/* Writes a number as a binary numeric of PostgreSQL: the count of digits of base 10000, the power
+ * of the first one, sign, digits after the point, and the digits, the highest first. */
 static void put_offset(struct row_writer *w, uint64_t offset)
 {
     uint16_t wire[4 + NUMERIC_DIGITS_MAX] = {0};
@@ -154,7 +154,8 @@ static void put_addrs(struct row_writer *w, const struct hf_addr *addrs, unsigne
     put_text(w, text);
 }
 
-/* Epoch and clean have columns of their own, for operators; all of it is in the encoded record. */
+/* Adds the server's record. Its epoch and clean flag have columns of their own, for operators; the
+ * encoded record contains everything. */
 static void put_server(struct row_writer *w, const struct hf_record_server *s,
                        struct hf_bytes record)
 {
@@ -204,7 +205,7 @@ static void put_lock(struct row_writer *w, const struct hf_record_lock *l)
     put_bytes(w, hf_bytes(extra, hf_record_encode_extra(&l->extra, extra)));
 }
 
-/* Ends a row. One that did not fit leaves the columns unequal; its batch is not sent then. */
+/* Ends a row. If memory ran out, the columns have unequal lengths and the batch is not sent. */
 static int end_row(struct row_writer *w)
 {
     if (w->no_memory)

@@ -16,18 +16,19 @@
 #include "store/pg_lease.h"
 #include "store/pg_tables.h"
 
-/* The two keys of our advisory lock: "HOLD", and the number of the schema. Locks are per database.
- */
+/* The two keys of our advisory lock: "HOLD", and the number of the schema. PostgreSQL's advisory
+ * locks are per database. */
 #define LOCK_CLASS "1213156420"
 #define LOCK_MATCH                                                                            \
     "l.locktype = 'advisory' AND l.classid = " LOCK_CLASS " AND l.objid = $1::int4::oid AND " \
     "l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
-enum { ENDING_MS = 5 }; /* the pause between two looks for a session that is ending */
+enum { ENDING_MS = 5 }; /* the pause between two checks whether a session has ended */
 
 static const enum hf_record_kind KINDS[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
 
-/* The plain statements of every transaction; those on records are in pg_tables.c. */
+/* The statements of every transaction that are not about records; those on records are in
+ * pg_tables.c. */
 static const struct {
     const char *name;
     const char *sql;
@@ -41,20 +42,19 @@ static const struct {
     {"commit", "COMMIT"},
 };
 
-/*
- * These settings are made in every session of ours, one row each.
+/* The settings of each of our sessions, one row each.
  *
- * lock_timeout: an answer comes before we stop waiting for one. client_min_messages: warnings reach
- * us (see hf_pg_fail_unreplicated()), whatever the role's default. plan_cache_mode: the plans of
- * our statements do not depend on their parameters, so none is made twice. enable_seqscan: a plan
- * that was made while a table was small must be good when it is large, or has many dead versions.
- * jit: none of them runs for long enough to be worth compiling.
+ * lock_timeout: the server reports that a lock is busy before we stop waiting for its answer.
+ * client_min_messages: warnings reach us (see hf_pg_fail_unreplicated()), whatever the role's
+ * default. plan_cache_mode: the plans of our statements do not depend on their parameters, so the
+ * server makes each plan once. enable_seqscan: a plan that was made while a table was small must be
+ * good when it is large, or has many dead versions. jit: no statement of ours runs long enough to
+ * be worth compiling.
  *
- * The others make the server end our session within 5 s of the last packet from our host. Without
- * them the session of a host that lost its power would keep the advisory lock, and a transaction
- * that was half sent its row locks, for as long as the kernel's defaults say, which is hours. A
- * daemon that is alive and merely cut off for that long makes a new session.
- */
+ * The TCP settings make the server end our session within 5 s of the last packet from our host.
+ * Without them the session of a host that lost its power would keep the advisory lock, and a
+ * transaction that was half sent its row locks, for as long as the kernel's defaults say, which is
+ * hours. A daemon that is alive and merely cut off for that long makes a new session. */
 static const char SET_UP[] =
     "SELECT current_setting('fsync'),"
     " set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
@@ -66,10 +66,10 @@ static const char SET_UP[] =
     "   ('tcp_keepalives_idle', '2', false), ('tcp_keepalives_interval', '1', false),"
     "   ('tcp_keepalives_count', '3', false), ('tcp_user_timeout', '5000', false))"
     "  AS ours (name, wanted, always) USING (name)"
-    "  WHERE always OR source <> 'client')"; /* values that store.dsn sets in "options" stay */
+    "  WHERE always OR source <> 'client')"; /* values that "options" in store.dsn sets stay */
 
-/* True if a commit counts only when it is on disk, and on the synchronous standby's disk if there
- * is one. */
+/* True if PostgreSQL acknowledges a commit only when it is on disk, and on the synchronous
+ * standby's disk if there is one. */
 static bool waits_for_commit(const char *synchronous_commit)
 {
     return strcmp(synchronous_commit, "on") == 0 || strcmp(synchronous_commit, "remote_apply") == 0;
@@ -131,11 +131,9 @@ static int fail_busy(struct hf_pg *pg, const char *number)
     return rv;
 }
 
-/*
- * Ends sessions that this very process lost, and that the server has not yet found dead: they may
- * hold the advisory lock and, in the middle of a transaction, the row lock on the fence. The
- * process's name has 64 random bits, so no other daemon's session can be meant.
- */
+/* Ends sessions that this process lost and that the server has not yet found dead: they may hold
+ * the advisory lock and, in the middle of a transaction, the row lock on the fence number. The
+ * sessions' name has 64 random bits of this process, so no other daemon's session is ended. */
 static int end_lost_sessions(struct hf_pg *pg)
 {
     const char *const params[] = {pg->name};
@@ -146,8 +144,9 @@ static int end_lost_sessions(struct hf_pg *pg)
                              1, params, "cannot end the old session", NULL);
 }
 
-/* Does what end_lost_sessions() does, and waits until they are gone: nothing that they were sent
- * can take effect later. A session is listed until its transaction has ended. */
+/* Ends the sessions that this process lost, and waits until the server no longer lists them: a
+ * session is listed until its transaction has ended, so nothing that was sent on them can take
+ * effect later. */
 static int outlive_lost_sessions(struct hf_pg *pg)
 {
     const char *const params[] = {pg->name};
@@ -173,8 +172,8 @@ static int outlive_lost_sessions(struct hf_pg *pg)
     return rv;
 }
 
-/* Takes the advisory lock. Once it is ours, the last transaction of the session that had it is
- * over. */
+/* Takes the advisory lock. Once it is ours, the last transaction of its previous holder has ended.
+ */
 static int take_lock(struct hf_pg *pg)
 {
     char number[16];
@@ -213,8 +212,8 @@ static int take_fence(struct hf_pg_session *session)
 
     if (rv < 0)
         return rv;
-    /* A fence number that has not reached the PostgreSQL standby could be given out a second time
-     * after a failover. */
+    /* Fail: a fence number that has not reached the PostgreSQL standby could be given out a second
+     * time after a failover. */
     if (session->pg.warned)
         rv = hf_pg_fail_unreplicated(&session->pg);
     else
@@ -242,17 +241,16 @@ const char *hf_pg_statement_name(char name[HF_PG_STATEMENT_MAX], const char *ver
     return name;
 }
 
-/*
- * Judges one statement's result. A warning belongs to the result that follows it: libpq parses no
- * further than to the next result before that one is fetched.
- */
+/* Judges the result of one statement. A warning belongs to the result that follows it, because
+ * libpq parses no further than to the next result before that one is fetched. */
 static int judge_result(struct hf_pg *pg, PGresult *result, enum hf_pg_outcome *outcome)
 {
     bool warned = pg->warned;
     int rv = 0;
 
     pg->warned = false;
-    /* A statement is aborted because an earlier one failed; that one has the reason. */
+    /* An aborted statement has no reason of its own: an earlier statement of the pipeline failed
+     * and has reported it. */
     if (PQresultStatus(result) != PGRES_PIPELINE_ABORTED)
         rv = hf_pg_check(pg, result, "cannot use PostgreSQL");
     if (rv < 0)
@@ -286,7 +284,8 @@ int hf_pg_run_pipeline(struct hf_pg *pg, enum hf_pg_outcome *outcome)
         status = PQresultStatus(result);
         rv = judge_result(pg, result, &answered);
         failed = failed ? failed : rv;
-        rv = pg->conn ? 0 : rv; /* after a statement that failed, the rest is still read */
+        /* after a failed statement the results of the others are still read */
+        rv = pg->conn ? 0 : rv;
     }
     if (pg->conn)
         PQexitPipelineMode(pg->conn);
@@ -332,14 +331,15 @@ static int prepare(struct hf_pg *pg)
     return hf_pg_run_pipeline(pg, &outcome);
 }
 
-/* Starts the first session, which makes the schema and takes the fence; with standbys, the lease
- * decides that. */
+/* Starts the first session of a process, which creates or migrates the schema and takes the next
+ * fence number. With standbys, the lease decides who owns the store instead. */
 static int start_first(struct hf_pg_session *session)
 {
     uint32_t timeout_ms = session->pg.timeout_ms;
     int rv;
 
-    /* With standbys the time limit is that of the lease; but at the start there is no hurry. */
+    /* With standbys the time limit is the lease's, which is short; the first session may take
+     * longer. */
     if (session->cluster && timeout_ms < HF_PG_TIMEOUT_MS)
         session->pg.timeout_ms = HF_PG_TIMEOUT_MS;
     rv = hf_pg_session_connect(&session->pg, true);
@@ -348,15 +348,15 @@ static int start_first(struct hf_pg_session *session)
     if (rv == 0)
         rv = session->cluster ? hf_pg_lease_join(session) : take_fence(session);
     session->pg.timeout_ms = timeout_ms;
-    /* Is set once more, with the time limits that hold from now on. */
+    /* Set the session up again, now with the lease's time limits. */
     if (rv == 0 && session->cluster)
         rv = set_up(&session->pg);
     session->started = rv == 0;
     return rv;
 }
 
-/* Starts a later session, which looks at the fence before it waits for the lock: a daemon that was
- * overtaken is told so at once, even while the other daemon has the lock. */
+/* Starts a later session. It checks the fence number before it waits for the lock, so that a daemon
+ * whose store was taken over learns that at once, even while the other daemon has the lock. */
 static int start_again(struct hf_pg_session *session)
 {
     int rv = hf_pg_session_connect(&session->pg, false);

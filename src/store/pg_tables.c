@@ -19,7 +19,8 @@ static const struct hf_pg_table SERVER = {
     "registered_at_ms, server_epoch, my_name, callback_prog, callback_vers, "          \
     "callback_proc, priv, callback_host, lives"
 
-/* unnest() in the select list needs no temporary storage on the server, unlike in FROM. */
+/* unnest() stands in the select list, because in FROM it would need temporary storage on the
+ * server. */
 #define CLIENT_INSERT                                                                          \
     "INSERT INTO nsm_client_registrations (" CLIENT_COLUMNS ") "                               \
     "SELECT unnest($1::int8[]), unnest($2::int2[]), unnest($3::int2[]), unnest($4::bytea[]), " \

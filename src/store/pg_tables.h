@@ -1,7 +1,7 @@
 /*
- * The SQL of each kind of record, for the schema of migrations/. Put takes one array per
- * column (pg_rows.h) and stores as many rows as they have elements; list sends the same columns in
- * the same order as binary tuples (pg_tuples.h).
+ * The SQL of each kind of record, for the schema of migrations/. A put statement takes one array
+ * per column (pg_rows.h) and stores a row for each element; a list statement sends these columns,
+ * in this order, as binary tuples (pg_tuples.h).
  */
 #ifndef HF_STORE_PG_TABLES_H
 #define HF_STORE_PG_TABLES_H
@@ -9,9 +9,9 @@
 #include "core/record.h"
 
 /*
- * HF_PG_STATE is the row of server_state, for a FROM; HF_PG_STATE_NOW is for the WHERE of an UPDATE
- * in a transaction that has locked it. Both find its newest version without walking over all others
- * (migration 0007).
+ * HF_PG_STATE, in a FROM, is the row of server_state. HF_PG_STATE_NOW, in the WHERE of an UPDATE,
+ * selects that row; the transaction must have locked it. Both find the row's newest version without
+ * walking over its dead versions (migration 0007).
  */
 #define HF_PG_STATE     "(SELECT * FROM server_state ORDER BY pulse DESC LIMIT 1)"
 #define HF_PG_STATE_NOW "pulse = (SELECT max(pulse) FROM server_state)"

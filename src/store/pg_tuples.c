@@ -10,12 +10,12 @@
 enum {
     ADDRS_TEXT_MAX = HF_CLIENT_ADDRS_MAX * HF_ADDR_TEXT_MAX,
     NUMERIC_BASE = 10000,
-    NUMERIC_DIGITS_MAX = 5, /* how many digits of base 10000 a number of 64 bits has */
+    NUMERIC_DIGITS_MAX = 5, /* a 64-bit number has at most this many digits of base 10000 */
 };
 
 static const char SIGNATURE[11] = "PGCOPY\n\377\r\n";
 
-/* A row being read. A value that does not fit sets bad, and everything after it reads as 0. */
+/* A row being read. A value that does not fit sets `bad`, and all later values then read as 0. */
 struct tuple_reader {
     struct hf_bytes rest;
     bool bad;
@@ -66,7 +66,8 @@ static uint64_t take_u64(struct tuple_reader *r)
     return be64toh(number);
 }
 
-/* Reads a column's bytes. NULL has the length -1, and so is too long for anything. */
+/* Reads a column's bytes. NULL comes with the length -1, which as an unsigned number exceeds any
+ * max. */
 static struct hf_bytes get_bytes(struct tuple_reader *r, size_t max)
 {
     uint32_t len = take_u32(r);
@@ -76,7 +77,7 @@ static struct hf_bytes get_bytes(struct tuple_reader *r, size_t max)
     return take(r, len);
 }
 
-/* Reads a boolean, smallint, integer or bigint: the column's type decides the length. */
+/* Reads a boolean, smallint, integer or bigint: the length of the value tells which. */
 static int64_t get_signed(struct tuple_reader *r)
 {
     struct hf_bytes bytes = get_bytes(r, sizeof(uint64_t));
@@ -120,8 +121,9 @@ static int32_t get_i32(struct tuple_reader *r)
     return (int32_t)number;
 }
 
-/* Reads a numeric: the count of digits of base 10000, the power of the first one, sign, digits
- * after the point as displayed, and the digits. Ours are integers that are not negative. */
+/* Reads a binary numeric of PostgreSQL: the count of digits of base 10000, the power of the first
+ * one, sign, digits after the point as displayed, and the digits. Ours are integers that are not
+ * negative. */
 static uint64_t get_offset(struct tuple_reader *r)
 {
     struct tuple_reader n = {.rest = get_bytes(r, (4 + NUMERIC_DIGITS_MAX) * sizeof(uint16_t))};
@@ -174,7 +176,7 @@ static int encode_server(struct tuple_reader *r, struct hf_buf *out)
 
     if (r->bad || rv < 0)
         return r->bad ? HF_EFORMAT : rv;
-    if (s.epoch != epoch) /* a program wrote the record that does not know the column */
+    if (s.epoch != epoch) /* a program that does not know this column wrote the record */
         s = (struct hf_record_server){.epoch = epoch};
     s.clean = clean;
     return hf_record_encode_server(&s, out);
@@ -233,8 +235,9 @@ bool hf_pg_tuples_skip_header(struct hf_bytes *message)
     struct tuple_reader r = {.rest = *message};
     struct hf_bytes signature = take(&r, sizeof(SIGNATURE));
 
-    (void)take_u32(&r);     /* flags: the low half is to be ignored, the high half is empty */
-    take(&r, take_u32(&r)); /* skips the header's extension */
+    /* the header's flags: the low half can be ignored, the high half must be empty */
+    (void)take_u32(&r);
+    take(&r, take_u32(&r)); /* skips the extension area of the header */
     if (r.bad || memcmp(signature.data, SIGNATURE, sizeof(SIGNATURE)) != 0)
         return false;
     *message = r.rest;

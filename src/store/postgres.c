@@ -1,11 +1,11 @@
 /*
  * The store in PostgreSQL: the schema of migrations/, one transaction per batch, sent as one
  * pipeline of prepared statements, so that a batch costs one round trip however many records it
- * carries. A batch may be applied twice (its records are replaced or deleted by id), so one whose
- * outcome is unknown is sent again. pg_session.h keeps other daemons from writing.
+ * carries. A batch may be applied twice (its records are replaced or deleted by id), so a batch
+ * whose outcome is unknown is sent again. pg_session.h keeps other daemons from writing.
  *
  * Under load batches go to a journal (pg_journal.h) and from there, many at a time, to the tables.
- * Every reader changes what it finds in the tables by what is in the journal.
+ * A reader combines the records of the tables with the changes in the journal.
  */
 #include <stdlib.h>
 
@@ -20,12 +20,14 @@
 #include "store/pg_tables.h"
 #include "store/pg_tuples.h"
 
-enum { PIECE_ROWS = 500 }; /* this many rows take the server some 5 ms */
+/* the most rows that one statement carries; the server takes some 5 ms for them */
+enum { PIECE_ROWS = 500 };
 
 struct postgres {
     struct hf_pg_session session;
     struct hf_pg_journal journal;
-    /* The changes that go to the tables; for a reader, those that the journal makes. */
+    /* The changes that a transaction makes to the tables or, while reading, those that the journal
+     * makes to the tables' records. */
     struct hf_changes changes;
     struct hf_pg_rows rows;
     struct hf_buf record; /* room for one encoded record on its way to a visitor */
@@ -43,7 +45,7 @@ static void release(struct hf_store *store)
     hf_free(store->alloc, p);
 }
 
-/* Prepares everything but a connection. */
+/* Prepares the store's structures, without connecting. */
 static int prepare(struct hf_store *store, const struct hf_store_config *config)
 {
     struct postgres *p = hf_calloc(store->alloc, 1, sizeof(*p));
@@ -77,7 +79,7 @@ static int postgres_open(struct hf_store *store, const struct hf_store_config *c
     return rv;
 }
 
-/* Queues one prepared statement with the rows gathered as its parameters. */
+/* Queues one prepared statement with the gathered rows as its parameters. */
 static bool send_rows(struct postgres *p, const char *name)
 {
     struct hf_pg_rows *rows = &p->rows;
@@ -110,9 +112,9 @@ static int fail_record(struct hf_store *store, enum hf_record_kind kind, int cod
 }
 
 /*
- * Sends the rows gathered as one statement, and asks the server to answer what it has so far. A
- * large batch consists of many statements, and each answer shows that the server is at work, so
- * that no batch is too large for the time that we wait for a sign of life.
+ * Sends the gathered rows as one statement, and asks the server to send the answers it has so far.
+ * A large batch consists of many statements, and each answer is a sign of life, so that no batch is
+ * too large for the connection's timeout.
  */
 static int send_piece(struct postgres *p, bool deletes, enum hf_record_kind kind)
 {
@@ -128,8 +130,8 @@ static int send_piece(struct postgres *p, bool deletes, enum hf_record_kind kind
     return 0;
 }
 
-/* Sends the operations on one kind that have one type. What is in the table decides what a
- * statement does with an id, never what this process believes to be there. */
+/* Sends the puts or the deletes of one kind of record. Only the table's contents decide whether a
+ * statement inserts, replaces or deletes a row, never what this process believes to be there. */
 static int send_ops(struct postgres *p, enum hf_op_type type, const struct hf_op *ops, size_t count)
 {
     bool deletes = type == HF_OP_DELETE;
@@ -149,8 +151,8 @@ static int send_ops(struct postgres *p, enum hf_op_type type, const struct hf_op
     return send_piece(p, deletes, ops[0].kind);
 }
 
-/* Sends the fence number if the daemon is alone; with standbys, the lease, and the heartbeats that
- * it may have now. */
+/* Sends the check of our fence number if the daemon runs alone; with standbys, the renewal of the
+ * lease, with the heartbeats that its row may have at present. */
 static int send_fence(struct postgres *p)
 {
     const struct hf_pg_session *session = &p->session;
@@ -166,7 +168,7 @@ static int send_fence(struct postgres *p)
     return send_rows(p, lease ? "lease" : "fence") ? 0 : hf_pg_fail_send(&p->session.pg);
 }
 
-/* Sends all changes to the tables. */
+/* Sends all changes in p->changes to the tables. */
 static int send_changes(struct postgres *p)
 {
     const struct hf_changes *changes = &p->changes;
@@ -183,7 +185,7 @@ static int send_changes(struct postgres *p)
     return rv;
 }
 
-/* Sends the batch, and all that is pending, to the tables. */
+/* Sends the batch, and all changes pending in the journal, to the tables. */
 static int send_folded(struct postgres *p, const struct hf_batch *batch)
 {
     struct hf_pg_journal *journal = &p->journal;
@@ -210,10 +212,10 @@ static int send_to_journal(struct postgres *p, const struct hf_batch *batch)
     return send_rows(p, "journal") ? 0 : hf_pg_fail_send(&p->session.pg);
 }
 
-/* Where a batch goes. */
+/* Where a transaction writes its batch. */
 enum place { PLACE_NOWHERE, PLACE_JOURNAL, PLACE_TABLES };
 
-/* Sends everything but the COMMIT. */
+/* Sends all statements of a transaction but the COMMIT. */
 static int send_batch(struct postgres *p, const struct hf_batch *batch, enum place place)
 {
     int rv = send_plain(p, "begin");
@@ -227,7 +229,7 @@ static int send_batch(struct postgres *p, const struct hf_batch *batch, enum pla
     return rv;
 }
 
-/* Makes one transaction, on a connection that is ready. */
+/* Makes one transaction, on a session that is ready. */
 static int transact(struct hf_store *store, const struct hf_batch *batch, enum place place)
 {
     struct postgres *p = store->state;
@@ -242,7 +244,8 @@ static int transact(struct hf_store *store, const struct hf_batch *batch, enum p
         store->in_doubt = rv < 0; /* libpq may have sent the batch nevertheless */
     }
     if (rv < 0) {
-        hf_pg_disconnect(&p->session.pg); /* a pipeline that is half built cannot be taken back */
+        /* a half-built pipeline cannot be withdrawn: close the connection */
+        hf_pg_disconnect(&p->session.pg);
         return rv;
     }
     rv = hf_pg_run_pipeline(&p->session.pg, &outcome);
@@ -256,7 +259,8 @@ static int transact(struct hf_store *store, const struct hf_batch *batch, enum p
     return rv;
 }
 
-/* After a failure, or on a new connection, the database says what is in the journal. */
+/* Makes sure that the copy of the journal in memory is valid; after a failure, or on a new
+ * connection, it is read from the database. */
 static int know_journal(struct postgres *p)
 {
     int rv = p->session.journal_known ? 0 : hf_pg_journal_read(&p->journal, &p->session.pg);
@@ -296,7 +300,7 @@ static int commit(struct hf_store *store, const struct hf_batch *batch)
 
 static const struct hf_batch NOTHING = {0};
 
-/* Applies a batch that changes nothing but the lease, whatever its heartbeat is now. */
+/* Commits an empty batch, which only renews the lease, whatever the heartbeat in its row is now. */
 static int renew(struct hf_store *store)
 {
     struct postgres *p = store->state;
@@ -309,8 +313,9 @@ static int renew(struct hf_store *store)
 }
 
 /*
- * Before the first batch on a new connection the lease is renewed, to learn its heartbeat. The
- * renewal changes no record, so it leaves the batch in no doubt.
+ * Applies a batch under the lease. Before the first batch on a new connection it renews the lease,
+ * to learn the row's heartbeat. The renewal changes no record, so its failure leaves the batch in
+ * no doubt.
  */
 static int apply_as_owner(struct hf_store *store, const struct hf_batch *batch)
 {
@@ -345,7 +350,8 @@ static int postgres_apply(struct hf_store *store, const struct hf_batch *batch)
     return p->session.cluster ? apply_as_owner(store, batch) : commit(store, batch);
 }
 
-/* Empties the journal. Should this fail, the changes stay in the journal until the next attempt. */
+/* Moves the journal's changes to the tables. If that fails, they stay in the journal until the next
+ * attempt. */
 static int postgres_tidy(struct hf_store *store)
 {
     struct postgres *p = store->state;
@@ -416,7 +422,8 @@ static int postgres_probe(struct hf_store *store)
     return rv < 0 ? rv : hf_pg_session_check(&p->session);
 }
 
-/* True if the journal changes this row; the id is the first column of a row that has one. */
+/* True if the journal changes or deletes this row of a table. The id is the first column of a row
+ * that has one. */
 static bool is_outdated(const struct postgres *p, struct hf_bytes message, enum hf_record_kind kind)
 {
     uint64_t id;
@@ -440,7 +447,7 @@ static int visit_journal(struct postgres *p, enum hf_record_kind kind, hf_store_
     return rv;
 }
 
-/* Hands one message of a COPY, which is one row, to the visitor. */
+/* Passes one message of a COPY, which is one row, to the visitor. */
 static int visit_message(struct postgres *p, struct hf_bytes message, enum hf_record_kind kind,
                          hf_store_visit visit, void *ctx)
 {
@@ -457,8 +464,9 @@ static int visit_message(struct postgres *p, struct hf_bytes message, enum hf_re
 }
 
 /*
- * Passes rows on as they come, so that a million locks need not fit into memory twice. When the
- * visitor has enough the rest is still read: the connection is needed afterwards.
+ * Passes rows on as they arrive, so that a million locks need not fit into memory twice. When the
+ * visitor ends the walk, the remaining rows are still read, because the connection is needed
+ * afterwards.
  */
 static int read_copy(struct postgres *p, enum hf_record_kind kind, hf_store_visit visit, void *ctx,
                      int *visited)
@@ -482,7 +490,7 @@ static int read_copy(struct postgres *p, enum hf_record_kind kind, hf_store_visi
     return rv;
 }
 
-/* Collapses the journal, by which readers change what is in the tables. */
+/* Computes the net effect of the journal, with which readers change the records of the tables. */
 static int collapse_journal(struct postgres *p)
 {
     if (hf_changes_collapse(&p->changes, &p->journal.pending) < 0)
@@ -490,7 +498,7 @@ static int collapse_journal(struct postgres *p)
     return 0;
 }
 
-/* Runs a COPY of one kind's records and visits them. */
+/* Runs a COPY of the records of one kind and visits them. */
 static int read_rows(struct postgres *p, enum hf_record_kind kind, hf_store_visit visit, void *ctx)
 {
     struct hf_pg *pg = &p->session.pg;

@@ -105,12 +105,12 @@ int hf_store_blame_record(struct hf_store *store, enum hf_record_kind kind, int 
     return code;
 }
 
-/* Wraps the visitor, to tell its failures from those of the backend. */
+/* Wraps the caller's visitor, to tell its failures from those of the backend. */
 struct walk {
     hf_store_visit visit;
     void *ctx;
     int visitor_code;
-    enum hf_record_kind kind; /* the kind of the record that it failed on */
+    enum hf_record_kind kind; /* the kind of the record on which the visitor failed */
 };
 
 static int walk_visit(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
