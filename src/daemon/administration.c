@@ -182,8 +182,8 @@ bool hf_administration_wanted(const struct hf_config *config)
     return config->admin_listen[0] || config->admin_socket[0];
 }
 
-/* Returns the directory that systemd made for this service; of several (RuntimeDirectory=), that is
- * the last. */
+/* Returns the directory that systemd made for this service (RuntimeDirectory=): the last one, if
+ * there are several. */
 static const char *run_directory(void)
 {
     const char *made = getenv("RUNTIME_DIRECTORY");
@@ -192,8 +192,8 @@ static const char *run_directory(void)
     return last ? last + 1 : made && made[0] ? made : HF_RUN_DIRECTORY;
 }
 
-/* Chooses the path for "auto": where holdfastctl looks for it, if the directory is writable;
- * otherwise beside the store. */
+/* Chooses the admin socket's path for the setting "auto": the place where holdfastctl looks, if
+ * that directory is writable; otherwise the directory of an LMDB store; "" if there is neither. */
 static void choose_socket(const struct hf_config *config, char *out, size_t size)
 {
     if (strcmp(config->admin_socket, "auto") != 0) {
@@ -210,7 +210,7 @@ static void choose_socket(const struct hf_config *config, char *out, size_t size
         out[0] = '\0';
 }
 
-/* Gives the engine of a term what it uses of administration. */
+/* Gives a term's engine the name lookups and the history, which administration owns. */
 static void lend(struct hf_administration *a, struct hf_engine *engine)
 {
     engine->names = hf_admin_names(a->admin);
@@ -290,7 +290,7 @@ void hf_administration_close(struct hf_administration *a)
     if (!a->admin)
         return;
     hf_path_checks_stop(&a->checks);
-    hf_admin_close(a->admin); /* this writes the lines that wait for names */
+    hf_admin_close(a->admin); /* also writes the log lines that wait for the name of a file */
     a->engine->events.lines.names = NULL;
     a->recorder.lines.names = NULL;
     a->engine->recorder = a->engine->events.recorder = NULL;

@@ -12,7 +12,7 @@ struct hf_backup_work {
     int status;
     struct hf_buf out;
     char error[HF_STORE_ERROR_MAX];
-    hf_backup_work_done *done; /* is called with the result; NULL: the work was abandoned */
+    hf_backup_work_done *done; /* called with the result; NULL: the backup was abandoned */
     void *ctx;
 };
 
@@ -59,5 +59,5 @@ void hf_backup_work_abandon(struct hf_backup_work *w)
 {
     w->done = NULL;
     w->cancelled = true;
-    (void)uv_cancel((uv_req_t *)&w->work); /* succeeds only if the work has not begun */
+    (void)uv_cancel((uv_req_t *)&w->work); /* succeeds only if the backup has not begun */
 }

@@ -11,13 +11,14 @@
 
 enum { NULL_PROCEDURE = 0 };
 
-/* One step of the path, and advice for the operator if it fails. */
+/* One step of the path to a client, and advice for the operator if the step fails. */
 struct step_kind {
     const char *name;
-    const char *what;         /* the subject of "... answers" */
-    const char *unreachable;  /* advice if there is no answer at all */
-    const char *unregistered; /* advice if rpcbind knows no such program */
-    const char *refused;      /* advice if the host answers, but nothing listens: no firewall */
+    const char *what;         /* the subject of the sentence "... answers" */
+    const char *unreachable;  /* advice if the host does not answer at all */
+    const char *unregistered; /* advice if the host's rpcbind does not know the program */
+    /* advice if the host answers but no program listens (so no firewall is in the way) */
+    const char *refused;
 };
 
 static const struct step_kind RPCBIND_STEP = {
@@ -93,7 +94,7 @@ static void finish(struct checking *checking, int error)
 
 /* ---- findings ---- */
 
-/* Writes the finding and the advice of a step that has ended. */
+/* Writes the finding of a step that has ended, and the advice for the operator. */
 static void describe(struct probe *probe, int error)
 {
     struct hf_admin_step *step = probe->step;
@@ -136,7 +137,7 @@ struct target {
     struct hf_addr at;
     struct hf_addr from;
     uint32_t prog, vers;
-    uint16_t port; /* the port; 0: rpcbind is asked */
+    uint16_t port; /* the port to call; 0: ask rpcbind for it */
 };
 
 static void begin(struct checking *checking, const struct target *target)
@@ -180,8 +181,9 @@ static void begin_nlm(struct checking *checking, const struct hf_record_client *
               &(struct target){&REVERSE_NLM_STEP, r->local, ANYWHERE, HF_PROGRAM_NLM, 4, 0});
 }
 
-/* Calls the program that registered from the address it talks to, which is mostly loopback. The
- * host that it monitors may not be reachable from there, so that one is called from any address. */
+/* Checks the path of an NSM registration. The program that registered is called from the address
+ * that it used to talk to us, mostly loopback. The host that it monitors may not be reachable from
+ * loopback, so that host is called from any address. */
 static void begin_nsm(struct checking *checking, const struct hf_record_client *r)
 {
     begin(checking,
@@ -232,7 +234,7 @@ int hf_path_checks_start(struct hf_path_checks *checks, const struct hf_view_cli
     checking->check = check;
     check->n_steps = 0;
     begin_all(checking, client);
-    if (checking->outstanding == 0) { /* no call could be made */
+    if (checking->outstanding == 0) { /* no call could be begun */
         hf_free(&hf_alloc_heap, checking);
         return HF_ENOMEM;
     }

@@ -15,12 +15,13 @@
 #include "daemon/term.h"
 
 enum {
-    RELOAD_MS = 200, /* the pause between two attempts to load */
-    /* An owner that has not loaded after this time leaves the service to another node. */
+    RELOAD_MS = 200, /* the pause after a failed load of the store */
+    /* An owner that has not loaded the store after this time leaves the service to another node. */
     LOADING_MS = 10000,
-    MOVE_MS = 5000, /* a planned move that no other node follows is taken back after this time */
-    LOOK_MS = 3000, /* the owner looks for other nodes at least this often */
-    NODE_LOST_MS = 3000, /* a node that was not seen for this long cannot take the service */
+    /* A planned move is cancelled if no other node takes the service within this time. */
+    MOVE_MS = 5000,
+    LOOK_MS = 3000,      /* The owner looks for other nodes at least this often. */
+    NODE_LOST_MS = 3000, /* A node that has not reported for this long cannot take the service. */
 };
 
 static uint64_t new_nonce(void)
@@ -30,7 +31,8 @@ static uint64_t new_nonce(void)
     while (nonce == 0) {
         ssize_t n = getrandom(&nonce, sizeof(nonce), 0);
 
-        HF_ASSERT(n == (ssize_t)sizeof(nonce)); /* the start has shown that there is entropy */
+        /* holds: the start has shown that the system has entropy */
+        HF_ASSERT(n == (ssize_t)sizeof(nonce));
     }
     return nonce;
 }
@@ -81,8 +83,8 @@ static bool may_send(void *ctx)
     return hf_lease_is_valid(&c->lease, hf_clock_boot_ms());
 }
 
-/* Takes the addresses. With a keeper, this waits until the kernel has what is recorded: SMB and
- * NFSv4 clients come by these addresses, too (COH-06). */
+/* Brings the service's addresses up. With a keeper, it waits until the kernel holds the recorded
+ * locks, because SMB and NFSv4 clients use these addresses, too (COH-06). */
 static void take_addresses(struct hf_cluster *c)
 {
     if (!c->addresses ||
@@ -92,7 +94,7 @@ static void take_addresses(struct hf_cluster *c)
     hf_addresses_take(c->addresses, hf_lease_valid_until(&c->lease));
 }
 
-/* Notices that the lease ran out, or is back. */
+/* Notices that the lease ran out, or is valid again. */
 static void watch_gate(struct hf_cluster *c, uint64_t now)
 {
     bool valid = hf_lease_is_valid(&c->lease, now);
@@ -171,8 +173,8 @@ void hf_cluster_serving(struct hf_cluster *c)
 
 /* ---- a term ends ---- */
 
-/* Leaves the term. Connections are closed only when the addresses are gone, so that not one packet
- * leaves from there. */
+/* Leaves the term. Connections are closed only when the service's addresses are down, so that their
+ * end sends no packet from these addresses. */
 static void leave(struct hf_cluster *c)
 {
     hf_term_leave(c->daemon);
@@ -180,11 +182,10 @@ static void leave(struct hf_cluster *c)
         hf_addresses_drop(c->addresses);
 }
 
-/*
- * Ends the process: the addresses are up, and no process is left that drops them. Another node must
- * not be invited to take them (the lease is not released), and this one must not answer any longer.
- * systemd (ExecStopPost=) or the next start drops them.
- */
+/* Ends the process: the service's addresses are up, and the runner, which could drop them, has
+ * died. The lease is not released, because another node must not take the addresses, and this
+ * process must not answer any longer. systemd (ExecStopPost=) or the next start drops the
+ * addresses. */
 static void end_without_runner(void)
 {
     hf_log(HF_LOG_ERROR, "the process that handles the addresses has ended: stopping",
@@ -211,8 +212,8 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
         break;
     case HF_ADDRESSES_DOWN:
         c->addresses_taken = false;
-        /* A renewal that ended a moment too late for the runner may have left no gap that is seen
-         * here. */
+        /* The runner may have dropped the addresses because of a renewal that came a moment too
+         * late for it, but not for this process: take them again. */
         if (is_begun(c) && hf_lease_is_valid(&c->lease, hf_clock_boot_ms()))
             take_addresses(c);
         if (error < 0)
@@ -233,7 +234,7 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
 
 /* ---- from state to state ---- */
 
-/* Becomes silent at once: the lease is lost, or the database cannot be trusted. */
+/* Stops answering at once, because the lease is lost or the database cannot be trusted. */
 static void lose(struct hf_cluster *c, bool alarm)
 {
     if (c->released) {
@@ -247,9 +248,8 @@ static void lose(struct hf_cluster *c, bool alarm)
     leave(c);
 }
 
-/*
- * Watches for the alarm in every phase: a standby must not take what such a database shows, either.
- */
+/* Watches for the alarm in every phase: not even a standby may take the service from a database
+ * that went back in time. */
 static void watch_alarm(struct hf_cluster *c, uint64_t now)
 {
     bool alarm = hf_lease_state(&c->lease, now) == HF_LEASE_ALARM;
@@ -264,8 +264,8 @@ static void watch_alarm(struct hf_cluster *c, uint64_t now)
     c->was_alarm = alarm;
 }
 
-/* Goes through LEAVING: the batch in flight ends, the addresses go, the keeper lets go, and then
- * the row is released. */
+/* Gives the service up step by step (LEAVING): the batch in flight ends, the addresses go down, the
+ * keeper lets its locks go, and then the lease is released. */
 static void give_up(struct hf_cluster *c, uint64_t now)
 {
     if (is_begun(c))
@@ -349,8 +349,8 @@ static void arm(struct hf_cluster *c, uint64_t now)
     uv_timer_start(&c->timer, on_timer, pause, 0);
 }
 
-/* True if a renewal by itself is due. Under load every commit is a renewal, and only a renewal by
- * itself looks at the other nodes: now and then one goes in between two batches. */
+/* True if a renewal without a batch is due. Under load each commit renews the lease, but only a
+ * renewal without a batch reads the list of nodes: now and then one is made between two batches. */
 static bool is_time_to_look(struct hf_cluster *c, uint64_t now)
 {
     if (c->calling || c->pump->committing || now - c->tried_look_ms < LOOK_MS ||
@@ -360,7 +360,8 @@ static bool is_time_to_look(struct hf_cluster *c, uint64_t now)
     return true;
 }
 
-/* Is called after anything that may have changed the state, and when time has passed. */
+/* Follows the lease: called after anything that may have changed its state, and when time has
+ * passed. */
 void hf_cluster_carry_on(struct hf_cluster *c)
 {
     uint64_t now = hf_clock_boot_ms();
@@ -401,7 +402,8 @@ static void transaction_ended(struct hf_cluster *c, int status, bool row_found,
     if (result == HF_LEASE_DONE)
         c->row = *row;
     uv_update_time(c->loop);
-    (void)hf_cluster_core_ms(c, uv_now(c->loop)); /* notices the silence that this ends */
+    /* lets the core's clock notice the silence that ends here */
+    (void)hf_cluster_core_ms(c, uv_now(c->loop));
     hf_lease_end(&c->lease, hf_clock_boot_ms(), result, row_found ? row : NULL);
     if (c->addresses && hf_lease_valid_until(&c->lease) > 0)
         hf_addresses_renew(c->addresses, hf_lease_valid_until(&c->lease));
@@ -497,7 +499,8 @@ int hf_cluster_init(struct hf_cluster *c, struct hf_daemon *daemon, uv_loop_t *l
                              .gate = {may_send, c},
                              .addresses = addresses};
     hf_lease_init(&c->lease, &lease, new_nonce());
-    if (!addresses && config->cluster_addresses.n > 0) /* an outside manager has the addresses */
+    /* without a runner, an outside manager moves the service's addresses */
+    if (!addresses && config->cluster_addresses.n > 0)
         hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_clock_boot_ms());
     uv_timer_init(loop, &c->timer);
     c->timer.data = c;

@@ -1,13 +1,11 @@
-/*
- * A service with standbys (SPEC section 8): drives the lease of this process. core/lease decides
- * and the store's thread executes; this file, on the loop, carries orders and results between them,
- * and the lease's state to the term (term.h).
+/* Drives the lease of a service with standbys (SPEC section 8). core/lease decides and the commit
+ * thread executes; this file, on the loop thread, carries orders and results between them, and the
+ * lease's state to the term (term.h).
  *
- * When the lease was taken, a term begins: the service's addresses are brought up and its programs
- * served, and everything is loaded meanwhile. It ends when the lease is lost or given up: first the
- * service is silent (the gate), then its addresses go, then connections and memory. The process is
- * a standby again.
- */
+ * When the daemon has taken the lease, a term begins: the service's addresses are brought up and
+ * its programs served, while the store is loaded. The term ends when the lease is lost or given up:
+ * first the service becomes silent (its gate shuts), then its addresses go down, then connections
+ * and memory go. The process is a standby again. */
 #ifndef HF_DAEMON_CLUSTER_H
 #define HF_DAEMON_CLUSTER_H
 
@@ -20,77 +18,81 @@
 #include "daemon/config.h"
 #include "rpc/gate.h"
 
-/* What people see in REST, metrics and `holdfastctl cluster`. */
+/* The state of the cluster, as REST, metrics and `holdfastctl cluster` show it. */
 struct hf_cluster_view {
     char owner[HF_STORE_NODE_MAX]; /* the node that took the lease last */
     int64_t taken_at_ms;
     struct hf_store_node nodes[HF_STORE_NODES_MAX];
     unsigned n_nodes;
-    uint64_t looked_ms;    /* when the owner of the lease was last read */
-    uint64_t takeovers;    /* how often this process took the service */
-    uint64_t losses;       /* how many leases were lost to another node */
-    uint64_t expiries;     /* how often the lease ran out */
-    uint64_t alarms;       /* how often the database was found to have gone back */
-    uint64_t last_take_ms; /* how long the last takeover took, from the take to the first answer */
-    /* For how long the standby had seen no heartbeat before that takeover. */
+    uint64_t looked_ms; /* when this daemon last read which node owns the lease */
+    uint64_t takeovers; /* how often this process took the service */
+    uint64_t losses;    /* how many leases this process lost to another node */
+    uint64_t expiries;  /* how often the lease of this process ran out */
+    /* how often this process found that the database had gone back in time */
+    uint64_t alarms;
+    /* the duration of the last takeover, from taking the lease to the first answer */
+    uint64_t last_take_ms;
+    /* How long this node, as a standby, had seen no heartbeat before its last takeover. */
     uint64_t last_silence_ms;
 };
 
 struct hf_cluster {
-    struct hf_daemon *daemon; /* the daemon whose terms these are */
+    struct hf_daemon *daemon; /* the daemon whose terms the cluster begins and ends */
     uv_loop_t *loop;
     const struct hf_config *config;
     struct hf_commit_pump *pump;
     struct hf_rpc_gate gate;
-    struct hf_addresses *addresses; /* NULL: an outside manager has the addresses */
+    struct hf_addresses *addresses; /* NULL: an outside manager moves the service's addresses */
 
     struct hf_lease lease;
-    struct hf_store_lease_call call; /* belongs to the store's thread while `calling` */
+    struct hf_store_lease_call call; /* belongs to the commit thread while `calling` */
     bool calling;
-    uint64_t tried_look_ms; /* when the other nodes were last looked for */
+    uint64_t tried_look_ms; /* when this daemon last tried to read the other nodes */
     uv_timer_t timer;
 
-    struct hf_lease_row row; /* the newest row that was acknowledged */
-    uint64_t began_ms;       /* when the lease of this term was taken */
-    uint64_t retry_ms;       /* after a failed load, when to load again; 0: no load has failed */
-    bool addresses_taken;    /* the addresses were asked for, and not reported down since */
-    bool was_valid;          /* the gate was open when it was last looked at */
-    bool was_alarm;          /* the lease was in ALARM when it was last looked at */
-    bool released;           /* the term ended because the service was given up */
-    bool lost;               /* the lease of this term is gone: the addresses go, then the rest */
-    /* This term began an epoch, which ends by a clean stop if the service is released. */
+    struct hf_lease_row row; /* the newest lease row that the store acknowledged */
+    uint64_t began_ms;       /* when this process took the lease of the current term */
+    /* when to load the store again after a failure; 0: no load has failed */
+    uint64_t retry_ms;
+    /* the runner was asked to bring the addresses up, and has not reported them down since */
+    bool addresses_taken;
+    bool was_valid; /* the lease was valid when the cluster last checked it */
+    bool was_alarm; /* the alarm was raised when the cluster last checked it */
+    bool released;  /* the current term ended because the service was given up */
+    bool lost;      /* the current term's lease is lost: its addresses go, then the rest */
+    /* The current term has begun an epoch, so releasing the service records a clean stop of it. */
     bool served;
     bool stopping;
     bool stopped;
-    struct hf_silence silence; /* makes the core's clock stand still */
+    struct hf_silence silence; /* stops the core's clock while the service is silent */
     struct hf_cluster_view view;
 };
 
-/* All that the arguments point to outlives the cluster. */
+/* Initialises the cluster. All that the arguments point to must outlive it. */
 int hf_cluster_init(struct hf_cluster *cluster, struct hf_daemon *daemon, uv_loop_t *loop,
                     const struct hf_config *config, struct hf_commit_pump *pump,
                     struct hf_addresses *addresses);
 
-/* Follows the lease; it is called at the start, after anything that may have changed the lease, and
+/* Follows the lease: to be called at the start, after anything that may have changed the lease, and
  * when time has passed. */
 void hf_cluster_carry_on(struct hf_cluster *cluster);
 
-/* Gives the service up and holds back; hf_daemon_shut_down() follows. */
+/* Gives the service up for good; then hf_daemon_shut_down() is called. */
 void hf_cluster_stop(struct hf_cluster *cluster);
-void hf_cluster_close(struct hf_cluster *cluster); /* closes the handle on the loop */
+void hf_cluster_close(struct hf_cluster *cluster); /* closes the cluster's timer on the loop */
 
 /* ---- what the term reports ---- */
 
-/* Tells that the store could not be loaded: the cluster tries again, or leaves the service to
+/* Reports that the term could not load the store: the cluster tries again, or leaves the service to
  * another node. */
 void hf_cluster_not_loaded(struct hf_cluster *cluster, int status, const char *reason);
-/* Tells that the new epoch is durable: requests are answered. */
+/* Reports that the new epoch is durable and the term answers requests. */
 void hf_cluster_serving(struct hf_cluster *cluster);
 
 /* ---- what the store's thread reports (commit_pump.h) ---- */
 
-/* These tell of batches: a batch is one transaction on the lease, and only one is in flight at a
- * time. */
+/* For the commit pump. A batch is one transaction on the lease, and only one transaction is in
+ * flight at a time: a batch may be submitted if may_commit, and its begin and end are reported. */
 bool hf_cluster_may_commit(const struct hf_cluster *cluster);
 void hf_cluster_batch_begins(struct hf_cluster *cluster);
 void hf_cluster_batch_ended(struct hf_cluster *cluster, const struct hf_commit_result *result);
@@ -98,18 +100,19 @@ void hf_cluster_lease_ended(struct hf_cluster *cluster, const struct hf_commit_l
 
 /* ---- what an operator or an outside manager asks for ---- */
 
-/* Takes the service as soon as it can be had, and accepts a database that went back in time. */
+/* Takes the service as soon as the lease allows, and accepts a database that went back in time. */
 void hf_cluster_take(struct hf_cluster *cluster);
-/* Gives the service up until hf_cluster_take(). */
+/* Gives the service up; this node does not take it again before hf_cluster_take(). */
 void hf_cluster_release(struct hf_cluster *cluster);
-/* Gives the service up to another node. Returns HF_ENOENT if no other was seen lately, HF_EDENIED
- * if the service is not ours. */
+/* Gives the service up to another node. Returns HF_ENOENT if no other node was seen lately,
+ * HF_EDENIED if this process does not own the service. */
 int hf_cluster_move(struct hf_cluster *cluster);
 
-/* Returns the time that the core is given (core/lease/silence.h). */
+/* Returns the time for the core's clock, which stands still during silence (core/lease/silence.h).
+ */
 uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms);
 
-/* Returns "standby", "active", "suspended", ... */
+/* Returns this daemon's role: "standby", "active", "suspended", ... */
 const char *hf_cluster_role(const struct hf_cluster *cluster);
 
 #endif

@@ -32,9 +32,8 @@ static struct hf_keeper_op op_of(const struct hf_claim *claim)
     return op;
 }
 
-/*
- * Sends a claim. Operations that wait for room are sent before new ones, so that the order is kept.
- */
+/* Sends a claim of the core to the keeper. Operations that wait for room in the queue go first, so
+ * that their order is kept. */
 static void on_claim(void *ctx, const struct hf_claim *claim)
 {
     struct hf_coherence *c = ctx;
@@ -64,7 +63,8 @@ static void put_waiting(struct hf_coherence *c)
 
 /* ---- the lease ---- */
 
-/* Tells the keeper of the lease. False: the lease is over, or the keeper cannot be told. */
+/* Tells the keeper until when the lease is valid. Returns false if the lease is over, or the keeper
+ * cannot be told. */
 static bool tell_lease(struct hf_coherence *c)
 {
     const struct hf_keeper_op op = {.id = HF_COHERENCE_CONTROL | HF_COHERENCE_RENEW,
@@ -78,8 +78,8 @@ static bool tell_lease(struct hf_coherence *c)
     return true;
 }
 
-/* Asks for what is held. With standbys this waits until the lease is valid: what was held under an
- * older one is let go then. */
+/* Asks the keeper for the list of locks that it holds. With standbys this waits until the lease is
+ * valid, because the keeper then lets go what it held under an older lease. */
 static void begin_list(struct hf_coherence *c)
 {
     if (!c->leased || tell_lease(c))
@@ -94,9 +94,9 @@ void hf_coherence_renew(struct hf_coherence *c, uint64_t valid_until_ms)
         return;
     c->valid_until_ms = valid_until_ms;
     if (!hf_keeper_client_is_up(c->client))
-        return; /* on_up() will tell the keeper */
+        return; /* on_up() will tell the keeper about the lease */
     if (ended && c->up)
-        c->broken = true; /* the keeper has let everything go */
+        c->broken = true; /* the keeper has let all locks go: begin the connection anew */
     else if (c->told_ms == 0 || (!c->up && ended))
         begin_list(c);
     else if (c->told_ms + HF_COHERENCE_RENEW_MS <= valid_until_ms)
@@ -105,8 +105,8 @@ void hf_coherence_renew(struct hf_coherence *c, uint64_t valid_until_ms)
 
 /* ---- from the keeper to the core ---- */
 
-/* Converts a status. One that only means that the moment is wrong is asked again; all others but a
- * conflict are reasons why the kernel cannot hold the range. */
+/* Translates the keeper's status for the core. The core asks again after a status that only means a
+ * bad moment; all others but a conflict are reasons why the kernel cannot hold the range. */
 static enum hf_claim_outcome outcome_of(uint32_t status)
 {
     switch (status) {
@@ -151,8 +151,8 @@ static void end_letting_go(struct hf_coherence *c)
     c->watcher.let_go(c->watcher.ctx);
 }
 
-/* Takes the result of an operation on the whole service. If the lease ended, and was renewed too
- * late for the keeper, nothing is held any more. */
+/* Takes the result of an operation on the whole service. If the lease ended because the keeper
+ * heard of its renewal too late, the keeper holds no lock any more. */
 static void on_control(struct hf_coherence *c, const struct hf_keeper_result *result)
 {
     switch ((enum hf_coherence_control)(result->id & ~HF_COHERENCE_CONTROL)) {
@@ -238,7 +238,7 @@ static void on_down(void *ctx, const char *reason)
 {
     struct hf_coherence *c = ctx;
 
-    if (!c->service) { /* the keeper lets go by itself when the lease ends */
+    if (!c->service) { /* when its lease ends the keeper lets the locks go by itself */
         hf_coherence_close(c);
         return;
     }
@@ -283,10 +283,11 @@ void hf_coherence_start(struct hf_coherence *c, struct hf_service *service, uv_l
     c->ops = (struct hf_keeper_client_ops){c,         on_up,   on_down,
                                            on_result, on_held, hf_coherence_on_exported};
     hf_buf_init(&c->waiting, service->alloc);
-    (void)connect_to(c); /* without memory connecting is tried again in the next turn */
+    (void)connect_to(c); /* If memory runs out, the next turn of the loop tries to connect again. */
 }
 
-/* Begins the connection anew, with a list, because what the kernel holds is not known any more. */
+/* Reconnects to the keeper and lists its locks, because what the kernel holds is no longer known.
+ */
 static void begin_anew(struct hf_coherence *c)
 {
     hf_log(HF_LOG_ERROR, "the connection to the keeper begins anew",
@@ -295,7 +296,7 @@ static void begin_anew(struct hf_coherence *c)
     c->lost++;
     lose(c);
     if (connect_to(c) < 0)
-        c->client = NULL; /* the connection is tried again in the next turn */
+        c->client = NULL; /* the next turn of the loop connects again */
 }
 
 bool hf_coherence_may_serve(const struct hf_coherence *c)
@@ -314,8 +315,9 @@ static void tell_may_serve(struct hf_coherence *c)
     c->watcher.may_serve(c->watcher.ctx);
 }
 
-/* The first claims after a list are for what clients hold and the keeper did not. At a start that
- * is as expected; later another program may have locked these bytes meanwhile. */
+/* Counts the first claims after a list: locks that clients hold and the keeper did not. At the
+ * first connection that is normal; later, another program may have locked these bytes meanwhile, so
+ * it is logged. */
 static void note_missing(struct hf_coherence *c)
 {
     if (c->compared)
@@ -357,7 +359,7 @@ void hf_coherence_rest(struct hf_coherence *c)
 {
     if (!c->service)
         return;
-    lose(c); /* requests that wait for the kernel are told to come again */
+    lose(c); /* requests that wait for the kernel are told to try again later */
     hf_service_settle(c->service);
     hf_buf_free(&c->waiting);
     hf_coherence_forget_released(c);

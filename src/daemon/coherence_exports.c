@@ -1,5 +1,5 @@
-/* Answers the operator's questions about exports, and carries out orders to let one go or take it
- * back (COH-07). */
+/* Answers the operator's questions about exports, and carries out orders to let an export go or
+ * take it back (COH-07). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,8 +89,8 @@ void hf_coherence_on_exported(void *ctx, const struct hf_keeper_export *export)
                                                           export->ranges, export->let_go});
 }
 
-/* Takes the result. Locks below an export that was taken back are claimed again: the connection
- * begins anew. */
+/* Takes the keeper's result of an operator's order. For an export that was taken back, the
+ * connection is made anew, so that the locks below that export are claimed again. */
 void hf_coherence_on_path(struct hf_coherence *c, const struct hf_keeper_result *result)
 {
     bool ok = result->status == HF_KEEPER_OK;

@@ -32,16 +32,15 @@ static void settle(struct hf_commit_pump *pump, const struct hf_commit_result *r
     hf_term_settled(pump->daemon, result->status);
 }
 
-/* True if a result has ended the term, and with it the pump. */
+/* True if a result has ended the term, and the pump with it. */
 static bool is_ended(const struct hf_commit_pump *pump)
 {
     return !pump->open;
 }
 
-/*
- * Requests are refused while the store is down. A batch that became durable shows that it is up;
- * only after a failure, or news without a result, must the committer be asked.
- */
+/* Collects the committer's results. Requests are refused while the store is down. A batch that
+ * became durable shows that the store is up; only after a failure, or a wake-up without a result,
+ * must the committer be asked for the store's health. */
 static void collect(struct hf_commit_pump *pump)
 {
     struct hf_store_health health;
@@ -49,7 +48,7 @@ static void collect(struct hf_commit_pump *pump)
 
     if (hf_committer_collect(&pump->committer, &result)) {
         pump->committing = false;
-        if (pump->cluster) /* before the answers: none may leave if the lease is lost */
+        if (pump->cluster) /* before the answers leave: none may if the lease is lost */
             hf_cluster_batch_ended(pump->cluster, &result);
         if (pump->service)
             settle(pump, &result);
@@ -98,7 +97,7 @@ static void on_backed_up_aside(void *ctx, int status, struct hf_buf *out)
     request->done(request, status);
 }
 
-/* Ends a backup, because the store is about to be closed. */
+/* Ends a backup in progress, because the store is about to be closed. */
 static void end_backup(struct hf_commit_pump *pump)
 {
     struct hf_buf none;
@@ -135,7 +134,7 @@ int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request
     return 0;
 }
 
-/* Runs on the store's thread. */
+/* Wakes the loop; runs on the commit thread. */
 static void wake(void *ctx)
 {
     uv_async_send(&((struct hf_commit_pump *)ctx)->committed);
@@ -146,11 +145,9 @@ static bool may_begin(const struct hf_commit_pump *pump)
     return !pump->cluster || hf_cluster_may_commit(pump->cluster);
 }
 
-/*
- * Writes a batch that may be lost (DUR-02) without a change of threads. A batch that must be
- * durable is flushed on the store's thread: a flush on a disk that hangs would stop every client,
- * and the watchdog.
- */
+/* Writes a batch that may be lost in a crash of the host (DUR-02) on the loop thread. A batch that
+ * must be durable is flushed on the commit thread, because a flush on a disk that hangs would stop
+ * the loop, and with it every client and the watchdog. */
 static bool write_here(struct hf_commit_pump *pump, const struct hf_batch *batch)
 {
     uint64_t began_ns = uv_hrtime();
@@ -168,7 +165,8 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
 
     while (!pump->committing && may_begin(pump) &&
            (batch = hf_core_take_batch(pump->service->core))) {
-        /* With a lease, an empty batch proves that the lease is still ours (HA-03). */
+        /* With a lease, even an empty batch is committed: it proves that the lease is still ours
+         * (HA-03). */
         if (batch->n_ops == 0 && !pump->cluster) {
             hf_service_batch_done(pump->service, batch->seq, 0);
             continue;
@@ -184,8 +182,8 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
 
 /* ---- opening ---- */
 
-/* True if the boot id is known. Without it a crash of the host looks like one of the daemon
- * (DUR-02). */
+/* True if the host's boot id is known. Without it a crash of the host cannot be told from one of
+ * the daemon (DUR-02). */
 static bool has_boot_id(const struct hf_store_config *store)
 {
     static const uint8_t none[HF_BOOT_ID_SIZE];
@@ -249,8 +247,8 @@ int hf_commit_pump_start(struct hf_commit_pump *pump)
     return rv;
 }
 
-/* Commits the rehearsal, which changes nothing: it puts the server's record as it is, or deletes it
- * where there is none. */
+/* Commits the rehearsal, a batch that changes nothing: it puts the server's record as it is, or
+ * deletes it where there is none. */
 int hf_commit_pump_rehearse(struct hf_commit_pump *pump)
 {
     if (pump->rehearsal.n_ops == 0 && hf_batch_delete(&pump->rehearsal, HF_RECORD_SERVER, 0) < 0)
@@ -268,8 +266,8 @@ void hf_commit_pump_serve(struct hf_commit_pump *pump, struct hf_service *servic
 
 /* ---- closing ---- */
 
-/* Records a clean stop. The thread has ended, so the remaining batches, that one among them, are
- * committed here. */
+/* Records a clean stop. The commit thread has ended, so the loop thread commits the remaining
+ * batches, the last of which has the clean stop. */
 static void record_clean_stop(struct hf_commit_pump *pump)
 {
     const struct hf_batch *batch;
@@ -302,7 +300,7 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump)
     hf_committer_stop(&pump->committer);
     collect(pump);
     end_backup(pump);
-    if (pump->service && !pump->service->loading) /* else RELEASE recorded the stop */
+    if (pump->service && !pump->service->loading) /* otherwise RELEASE has recorded the stop */
         record_clean_stop(pump);
     hf_commit_pump_forget(pump);
     hf_committer_free(&pump->committer);

@@ -26,7 +26,7 @@ void hf_config_init(struct hf_config *config)
                                            : 0;
         HF_ASSERT(rv == 0);
     }
-    /* systemd names the directory that it made for this unit (StateDirectory=). */
+    /* The directory that systemd made for this unit (StateDirectory=) is the default. */
     directory = getenv("STATE_DIRECTORY");
     if (directory && directory[0] == '/' && !strchr(directory, ':'))
         (void)hf_text_copy(config->path, sizeof(config->path), directory);
@@ -55,7 +55,9 @@ bool hf_config_has_conflict_grace(const struct hf_config *config)
     return config->grace_mode == HF_GRACE_BY_CONFLICT;
 }
 
-/* Returns what is wrong with the keys of a service that has standbys; NULL: nothing. */
+/*
+ * Returns what is wrong with the configuration of a service that has standbys; NULL if it is valid.
+ */
 static const char *check_standby(const struct hf_config *config)
 {
     if (config->recovery_notify == HF_RECOVERY_NEEDED && !config->require_sync)
@@ -75,7 +77,7 @@ static const char *check_standby(const struct hf_config *config)
     return NULL;
 }
 
-/* True for names that every host has for itself. */
+/* True for a name that every host uses for itself, such as localhost. */
 static bool means_every_host(const char *name)
 {
     static const char *const NAMES[] = {"localhost",  "localhost.localdomain", "localhost4",
@@ -204,9 +206,9 @@ static size_t field_size(const struct hf_config_key *key)
 }
 
 /*
- * True if the key has the same value in both. Comparing bytes is enough for numbers and addresses,
- * because both configurations were zeroed before their values were set. A text may be followed by
- * the rest of a longer default.
+ * True if two configurations have the same value for a key. Comparing bytes is enough for numbers
+ * and addresses, because both configurations were zeroed before their values were set. A text is
+ * compared up to its NUL, because the rest of a longer default may follow.
  */
 static bool is_same(const struct hf_config *a, const struct hf_config *b,
                     const struct hf_config_key *key)

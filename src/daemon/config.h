@@ -26,19 +26,21 @@ enum {
     HF_CONFIG_SERVICE_MAX = 32,
 };
 
-/* The values of enumerated keys, in the order of their names in config_keys.c. */
+/* The values of enumerated keys, in the order in which config_keys.c names them. */
 enum hf_programs { HF_PROGRAMS_ALL, HF_PROGRAMS_NSM };
 enum hf_rpcbind_mode { HF_RPCBIND_SYSTEM, HF_RPCBIND_EMBEDDED, HF_RPCBIND_NONE, HF_RPCBIND_AUTO };
 enum hf_config_grace { HF_GRACE_BY_ALL, HF_GRACE_BY_CONFLICT, HF_GRACE_AUTO };
 enum hf_cluster_mode { HF_CLUSTER_SINGLE, HF_CLUSTER_STANDBY };
 enum hf_backend { HF_BACKEND_MEMORY, HF_BACKEND_LMDB, HF_BACKEND_POSTGRES };
 
-/* These are in the order of the configuration's choices. */
+/* Enumerations whose values are in the order of the configuration's choices. */
 enum hf_unmirrored { HF_UNMIRRORED_REFUSE, HF_UNMIRRORED_GRANT };
 enum hf_config_durable { HF_DURABLE_NO, HF_DURABLE_YES, HF_DURABLE_PROCESS };
 enum hf_config_recovery { HF_RECOVERY_ALWAYS, HF_RECOVERY_NEEDED };
 
-/* Section [share NAME]: file handles with these bytes at this offset belong to that export. */
+/*
+ * Section [share NAME]: a file handle with these bytes at this offset belongs to the export NAME.
+ */
 struct hf_config_export_rule {
     char name[40];
     unsigned offset;
@@ -53,10 +55,10 @@ struct hf_config_addresses {
 
 struct hf_config_networks {
     struct hf_network list[HF_CONFIG_ALLOW_MAX];
-    unsigned n; /* how many networks there are; 0: all are allowed */
+    unsigned n; /* how many networks the list has; 0: all are allowed */
 };
 
-/* Section [client NAME]: requests with that name from these networks are of one client. */
+/* Section [client NAME]: all requests with that name from these networks are of one client. */
 struct hf_config_client {
     char name[256];
     struct hf_config_networks addresses;
@@ -69,7 +71,8 @@ struct hf_config {
     uint32_t port;
     uint32_t busy_poll; /* microseconds */
     uint32_t programs;
-    /* A name or number, "auto", or empty: the daemon stays the user it is. */
+    /* The user that the daemon runs as: a name or number, "auto", or empty: the daemon keeps its
+     * user. */
     char user[HF_CONFIG_TEXT_MAX];
     uint32_t confine;
 
@@ -82,9 +85,11 @@ struct hf_config {
     uint32_t backend;
     char path[HF_CONFIG_TEXT_MAX];
     char dsn[HF_CONFIG_TEXT_MAX];
-    char dsn_file[HF_CONFIG_TEXT_MAX]; /* a file whose first line is the dsn */
+    /* the file whose first line is the PostgreSQL connection string (dsn) */
+    char dsn_file[HF_CONFIG_TEXT_MAX];
 
-    uint32_t patience; /* seconds that requests wait for the store before they are refused */
+    /* for how many seconds requests wait for the store before they are refused */
+    uint32_t patience;
 
     uint32_t durable; /* enum hf_config_durable */
 
@@ -96,7 +101,7 @@ struct hf_config {
     uint32_t notify_timeout;
     uint32_t notify_attempts;
     uint32_t notify_in_flight;
-    uint32_t notify_on_failure; /* enum hf_on_failure of the core: release, keep */
+    uint32_t notify_on_failure; /* a value of the core's enum hf_on_failure: release, keep */
     uint32_t notify_retry_for;
     uint32_t notify_verify; /* 0: no, 1: yes */
 
@@ -115,9 +120,11 @@ struct hf_config {
     uint32_t max_calls_per_host;
 
     char service[HF_CONFIG_TEXT_MAX]; /* the name of the service */
-    /* The addresses of the service; none: those of server.listen. */
+    /* The addresses of the service; if there are none, those of server.listen are used. */
     struct hf_config_addresses cluster_addresses;
-    /* The program that brings them up and down; empty: an outside manager does. */
+    /*
+     * The program that brings the service's addresses up and down; empty: an outside manager does.
+     */
     char cluster_hook[HF_CONFIG_TEXT_MAX];
     uint32_t cluster_mode; /* enum hf_cluster_mode */
     char node[HF_CONFIG_TEXT_MAX];
@@ -126,22 +133,26 @@ struct hf_config {
     uint32_t take_ms;
     uint32_t require_sync; /* 0: no, 1: yes */
 
-    char admin_listen[HF_CONFIG_TEXT_MAX]; /* ADDRESS:PORT; empty: no TCP socket */
-    char admin_hosts[HF_CONFIG_TEXT_MAX];  /* names, separated by spaces */
-    char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: no socket */
+    /* ADDRESS:PORT of the admin interface; empty: no TCP socket */
+    char admin_listen[HF_CONFIG_TEXT_MAX];
+    /* other names of this server that the admin interface accepts in a Host header, separated by
+     * spaces */
+    char admin_hosts[HF_CONFIG_TEXT_MAX];
+    /* path of the admin socket, "auto", or empty: no socket */
+    char admin_socket[HF_CONFIG_TEXT_MAX];
     char admin_token_file[HF_CONFIG_TEXT_MAX];
     char admin_read_token_file[HF_CONFIG_TEXT_MAX];
     char admin_fh_map[HF_CONFIG_TEXT_MAX];
     char names_socket[HF_CONFIG_TEXT_MAX];
-    /* The keeper's socket; "": no coherence with the kernel's locks. */
+    /* The path of the keeper's socket; "": no coherence with the kernel's locks. */
     char keeper_socket[HF_CONFIG_TEXT_MAX];
     uint32_t coherence_unmirrored; /* enum hf_unmirrored */
     uint32_t coherence_ranges;
 
     char history_path[HF_CONFIG_TEXT_MAX];
-    uint32_t history_size; /* the size in MiB */
+    uint32_t history_size; /* the size of the history's files in MiB */
     uint32_t history_days;
-    uint32_t history_longer_than; /* a time in milliseconds */
+    uint32_t history_longer_than; /* the shortest time, in milliseconds, that the history records */
 
     uint32_t log_level;  /* enum hf_log_level */
     uint32_t log_format; /* enum hf_log_format */
@@ -153,37 +164,35 @@ struct hf_config {
     unsigned n_clients;
 };
 
-/* Sets the defaults; the server's name is that of this host. */
+/* Sets all keys to their defaults; the default of the server's name is this host's name. */
 void hf_config_init(struct hf_config *config);
 
-/*
- * Reads a file; its values replace those already set. On failure error holds "FILE:LINE: KEY: what
- * is wrong", and the configuration must not be used.
- */
+/* Reads a configuration file, whose values replace those already set. On failure error holds
+ * "FILE:LINE: KEY: what is wrong", and the configuration must not be used. */
 int hf_config_read(struct hf_config *config, const char *path, char error[HF_CONFIG_ERROR_MAX]);
 
 /* Applies one "section.key=value", as given to --set. */
 int hf_config_set(struct hf_config *config, const char *assignment,
                   char error[HF_CONFIG_ERROR_MAX]);
 
-/* Finds values that are valid by themselves but not together. */
+/* Refuses values that are valid by themselves but not together. */
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX]);
 
-/* True if only locks that conflict wait in the grace period; grace.mode=auto depends on the
- * cluster. */
+/* True if only conflicting locks have to wait in the grace period; with grace.mode=auto that
+ * depends on whether the service has standbys. */
 bool hf_config_has_conflict_grace(const struct hf_config *config);
 
-/* Returns the addresses to listen on: those of the service, or server.listen. */
+/*
+ * Returns the addresses to listen on: those of the service if it has some, or else server.listen.
+ */
 const struct hf_config_addresses *hf_config_served(const struct hf_config *config);
 
-/*
- * Prints every key with its value, as a file that hf_config_read() accepts. A DSN, which may hold a
- * password, is left out.
- */
+/* Prints every key with its value, as a file that hf_config_read() accepts. The DSN is left out,
+ * because it may hold a password. */
 void hf_config_print(const struct hf_config *config, FILE *out);
 
-/* Reloads: copies from fresh the keys that can change while the daemon runs, and calls report with
- * each other key that differs, because it needs a restart. */
+/* Reloads the configuration: copies from fresh the keys that can change while the daemon runs, and
+ * calls report with each other key that differs, because it needs a restart. */
 void hf_config_reload(struct hf_config *config, const struct hf_config *fresh,
                       void (*report)(const char *key));
 

@@ -1,4 +1,5 @@
-/* Sections [client NAME]: the clients whose address changes, and for which the operator vouches. */
+/* Reads sections [client NAME]: the clients with changing addresses that the operator vouches for.
+ */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -7,7 +8,8 @@
 #include "base/text.h"
 #include "daemon/config_private.h"
 
-/* Returns the section of this name, which is added if there is none; NULL: error says why. */
+/* Returns the section of this name, and adds it if it is missing. Returns NULL, with the reason in
+ * error, if it cannot be added. */
 static struct hf_config_client *section_of(struct hf_config *config, const char *name,
                                            char error[HF_CONFIG_ERROR_MAX])
 {
@@ -29,7 +31,8 @@ static struct hf_config_client *section_of(struct hf_config *config, const char 
         return NULL;
     }
     client = &config->clients[config->n_clients];
-    memset(client, 0, sizeof(*client)); /* the padding, too: a reload compares bytes */
+    /* clears the padding, too, because a reload compares bytes */
+    memset(client, 0, sizeof(*client));
     if (name[0] == '\0' || !hf_text_copy(client->name, sizeof(client->name), name)) {
         hf_format(error, HF_CONFIG_ERROR_MAX, "a client needs a name of 1 to %zu bytes",
                   sizeof(client->name) - 1);
@@ -45,8 +48,8 @@ static struct hf_config_client *section_of(struct hf_config *config, const char 
     return client;
 }
 
-/* Refuses networks that do not identify the client: those of all addresses, and loopback, which
- * every host has. */
+/* Refuses networks that do not identify a client: those of all addresses, and loopback, which every
+ * host has. */
 static int check_networks(const struct hf_config_networks *networks,
                           char error[HF_CONFIG_ERROR_MAX])
 {

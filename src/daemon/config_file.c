@@ -9,7 +9,7 @@
 
 enum {
     HF_CONFIG_KEYS_MAX = 128,
-    /* How many keys all sections with a name can have together. */
+    /* How many keys all named sections can have together. */
     HF_CONFIG_NAMED_MAX = HF_CONFIG_EXPORT_RULES_MAX + 2 * HF_CONFIG_CLIENTS_MAX,
 };
 
@@ -74,7 +74,7 @@ int hf_config_set(struct hf_config *config, const char *assignment, char error[H
 
 /* ---- the file ---- */
 
-/* A key of a section with a name, as [share NAME]. */
+/* A key of a named section, such as [share NAME]. */
 struct named_key {
     char text[320];
     int line;
@@ -82,20 +82,21 @@ struct named_key {
 
 struct reading {
     struct hf_config *config;
-    struct named_key named[HF_CONFIG_NAMED_MAX]; /* the keys that the file has set there */
+    /* the keys that the file has set in named sections */
+    struct named_key named[HF_CONFIG_NAMED_MAX];
     unsigned n_named;
-    int assigned[HF_CONFIG_KEYS_MAX]; /* the line at which the file set a key; 0: not yet */
+    int assigned[HF_CONFIG_KEYS_MAX]; /* the line in which the file set each key; 0: not set yet */
     FILE *file;
-    int line;       /* the number of the line read last */
-    int error_line; /* the line that key and error are about; 0: no error was found */
+    int line;       /* the number of the last line read */
+    int error_line; /* the line to which key and error refer; 0: no error so far */
     int unreadable; /* the errno of a failed read, for example of a directory */
     char key[128];
     char error[HF_CONFIG_ERROR_MAX];
 };
 
 /*
- * Hands lines to inih and counts them. inih would read an overlong line as two, so that is an
- * error; and it would take an indented line as a further value of the key before it, so the
+ * Passes lines to inih and counts them. inih would read an overlong line as two lines, so that is
+ * an error; and it would take an indented line as another value of the previous key, so the
  * indentation is removed.
  */
 static char *next_line(char *text, int size, void *stream)
@@ -123,8 +124,8 @@ static char *next_line(char *text, int size, void *stream)
     return text;
 }
 
-/* The same as is_first(), for a section with a name. A text that does not fit has too long a name,
- * which is refused later. */
+/* True if the file has not set this key of a named section before. A key that does not fit into
+ * text has too long a name, which is refused later. */
 static bool is_first_named(struct reading *r, const char *section, const char *name)
 {
     struct named_key *key = &r->named[r->n_named];
@@ -144,8 +145,8 @@ static bool is_first_named(struct reading *r, const char *section, const char *n
     return true;
 }
 
-/* True if the file has not set the key before. A second value would silently win over the first,
- * mostly one that an operator forgot. */
+/* True if the file has not set the key before. A second value would silently override the first,
+ * which the operator may have forgotten. */
 static bool is_first(struct reading *r, const char *section, const char *name)
 {
     HF_ASSERT(hf_config_n_keys <= HF_CONFIG_KEYS_MAX);
@@ -194,9 +195,8 @@ int hf_config_read(struct hf_config *config, const char *path, char error[HF_CON
     }
     if (bad_line == 0 && r.error_line == 0)
         return 0;
-    /*
-     * inih goes on after a line that it cannot parse, so the first error in the file is reported.
-     */
+    /* inih goes on after a line that it cannot parse, so the line numbers tell which error comes
+     * first in the file. */
     if (r.error_line == 0 || (bad_line > 0 && bad_line < r.error_line))
         hf_format(error, HF_CONFIG_ERROR_MAX,
                   "%.300s:%d: not understood: expected [section] or key=value", path, bad_line);

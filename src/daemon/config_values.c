@@ -28,7 +28,7 @@ static int set_number(const struct hf_config_key *key, const char *text, uint32_
     return 0;
 }
 
-/* Returns the choice at index, up to the next '|'; NULL when there are fewer choices. */
+/* Returns the choice with this index, and in *len its length; NULL if there are fewer choices. */
 static const char *choice_at(const char *choices, uint32_t index, size_t *len)
 {
     HF_ASSERT(choices);
@@ -96,7 +96,9 @@ static int set_endpoint(const char *text, char *out, char error[HF_CONFIG_ERROR_
     return set_text(text, out, error);
 }
 
-/* Returns the next part of a list with commas, without the spaces around it; NULL at the end. */
+/*
+ * Returns the next part of a comma-separated list, without the spaces around it; NULL at the end.
+ */
 static char *next_part(char **rest)
 {
     char *part = strsep(rest, ",");
@@ -117,9 +119,9 @@ static int set_addresses(const struct hf_config_key *key, const char *text,
 
     if (set_text(text, copy, error) < 0)
         return HF_EINVAL;
-    memset(out, 0, sizeof(*out)); /* the padding, too: a reload compares bytes */
+    memset(out, 0, sizeof(*out)); /* clears the padding, too, because a reload compares bytes */
     if (text[0] == '\0' && key->initial[0] == '\0')
-        return 0; /* the key may be left empty */
+        return 0; /* an empty value is allowed for this key */
     while ((part = next_part(&rest))) {
         if (out->n == HF_CONFIG_LISTEN_MAX) {
             hf_format(error, HF_CONFIG_ERROR_MAX, "more than %d addresses", HF_CONFIG_LISTEN_MAX);
@@ -143,7 +145,7 @@ int hf_config_networks_parse(const char *text, struct hf_config_networks *out,
 
     if (set_text(text, copy, error) < 0)
         return HF_EINVAL;
-    memset(out, 0, sizeof(*out)); /* the padding, too: a reload compares bytes */
+    memset(out, 0, sizeof(*out)); /* clears the padding, too, because a reload compares bytes */
     while (copy[0] && (part = next_part(&rest))) {
         if (out->n == HF_CONFIG_ALLOW_MAX) {
             hf_format(error, HF_CONFIG_ERROR_MAX, "more than %d networks", HF_CONFIG_ALLOW_MAX);

@@ -9,7 +9,7 @@
 #include "daemon/administration.h"
 #include "daemon/recorder.h"
 
-/* The files in the directory of the lmdb store, and in that of the administration's socket. */
+/* The files that the daemon keeps in the directories of the LMDB store and of the admin socket. */
 static const char *const STORE_FILES[] = {
     "data.mdb", "lock.mdb",   "holdfast.lock", "journal",     "journal.old", "journal.new",
     "losses",   "losses.new", "history",       "history.old", NULL};
@@ -31,8 +31,8 @@ static int prepare_paths(struct hf_confinement *c, const struct hf_config *confi
         c->confine.write[c->confine.write[0] ? 1 : 0] = c->history;
         rv = hf_confine_give_directory(user, c->history, HISTORY_FILES, error);
     }
-    /* The directory is given only so that the socket can be removed at exit; one that is left
-     * behind is replaced at the next start. */
+    /* The user gets the directory only so that the daemon can remove the admin socket at exit; if
+     * the socket stays, the next start replaces it. */
     if (rv == 0 && strcmp(config->admin_socket, "auto") == 0)
         (void)hf_confine_give_directory(user, HF_RUN_DIRECTORY, NO_FILES, error);
     return rv;

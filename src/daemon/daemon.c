@@ -18,9 +18,9 @@ enum { STOP_MS = 3000 };
 /* ---- signals ---- */
 
 /*
- * Ends a stop that takes too long. Everything is recorded and closed, but a blocking call on
- * another thread has not returned: the resolver waits for a name server, or a call to rpcbind
- * hangs. Its result is no longer needed.
+ * Ends the process when a stop takes too long. By then everything is recorded and closed, but a
+ * blocking call on another thread has not returned: the resolver waits for a name server, or a call
+ * to rpcbind hangs. Its result is no longer needed.
  */
 static void on_overdue(uv_timer_t *timer)
 {
@@ -37,7 +37,7 @@ static void limit_stop(struct hf_daemon *d)
     uv_unref((uv_handle_t *)&d->overdue);
 }
 
-/* Closes in the reverse order of start(). */
+/* Closes everything, in the reverse order of start(). */
 void hf_daemon_shut_down(struct hf_daemon *d)
 {
     if (d->shut_down)
@@ -47,7 +47,7 @@ void hf_daemon_shut_down(struct hf_daemon *d)
     hf_rpcbind_watch_stop(&d->watch);
     if (d->term)
         hf_term_leave(d);
-    hf_commit_pump_stop(&d->pump); /* this records a clean stop, and completes the last answers */
+    hf_commit_pump_stop(&d->pump); /* also records a clean stop, and completes the last answers */
     if (d->term && !d->term->engine.service.loading)
         hf_engine_log_state(&d->term->engine, "durable at the end", false);
     if (d->term)
@@ -76,7 +76,7 @@ static void on_stop_signal(uv_signal_t *handle, int number)
     limit_stop(d);
     if (d->clustered)
         hf_cluster_stop(&d->cluster);
-    else if (d->term->loading) /* loading has the store until it ends */
+    else if (d->term->loading) /* a load in progress uses the store until it ends */
         hf_loading_cancel(d->term->loading);
     else
         hf_daemon_shut_down(d);
@@ -87,9 +87,8 @@ static void report_unchangeable(const char *key)
     hf_log(HF_LOG_WARN, "changed value needs a restart", HF_STR("key", key));
 }
 
-/*
- * True if systemd has been told that the daemon started; a standby has started when it stands by.
- */
+/* True if systemd has been told that the daemon started. A daemon with standbys counts as started
+ * as soon as it can take the service. */
 static bool is_started(const struct hf_daemon *d)
 {
     return d->clustered || d->term->phase == HF_TERM_SERVING;
@@ -139,7 +138,7 @@ void hf_daemon_tell_role(struct hf_daemon *d)
     hf_systemd_status(hf_cluster_role(&d->cluster), "");
 }
 
-/* Opens the store, the cluster if there is one, and a term that waits. */
+/* Opens the store, the cluster if the service has standbys, and a term that has not begun yet. */
 static int open_term(struct hf_daemon *d)
 {
     const struct hf_config *config = &d->options->config;
@@ -160,8 +159,8 @@ static void blame_store(struct hf_daemon *d, int error)
     d->hopeless = error == HF_EFORMAT || error == HF_EVERSION || error == HF_EINVAL;
 }
 
-/* Opens the store as the user who will write it: its files, and its sessions with PostgreSQL, are
- * that user's. */
+/* Opens the store as the user who will write it, so that its files, and its sessions with
+ * PostgreSQL, belong to that user. */
 static int open_as_user(struct hf_daemon *d)
 {
     const struct hf_confine_user *user = &d->confinement.confine.user;
@@ -171,7 +170,7 @@ static int open_as_user(struct hf_daemon *d)
 
     if (rv == 0)
         rv = hf_store_settings_from(&d->options->config, &d->settings);
-    /* Only an operator can mend server.user or store.dsn_file. */
+    /* A wrong server.user or store.dsn_file is hopeless: only an operator can correct it. */
     d->hopeless = rv == HF_ENOENT || rv == HF_EINVAL;
     if (rv < 0)
         return rv;
@@ -203,10 +202,8 @@ static int open_administration(struct hf_daemon *d)
                                   &d->options->config, finding_of(d));
 }
 
-/*
- * Opens everything for which privileges are needed and gives them up; then the term begins, at once
- * or when the lease was taken.
- */
+/* Opens everything that needs privileges, and drops them. Then the term begins: at once or, with
+ * standbys, when the daemon has taken the lease. */
 static int start(struct hf_daemon *d)
 {
     int rv;
@@ -226,7 +223,7 @@ static int start(struct hf_daemon *d)
                                   d->term->rpcbind && !d->lacks_rpcbind ? HF_RPCBIND_SOCKET : NULL);
     if (rv < 0)
         return rv;
-    /* Without a thread a slow reader of the log delays requests, no more than that. */
+    /* A failure is harmless: without the log's thread, a slow reader of the log delays requests. */
     (void)hf_log_start();
     rv = hf_commit_pump_start(&d->pump);
     if (rv < 0 || !d->clustered)
@@ -239,9 +236,9 @@ static int start(struct hf_daemon *d)
 }
 
 /*
- * The daemon does not wait for an obstacle to go away: it exits, and the service manager starts it
- * again after a pause. Each attempt then begins with fresh sockets, a fresh look at the
- * configuration and the store, and a signal stops it at once.
+ * Gives up the start. The daemon does not wait for an obstacle to go away: it exits, and the
+ * service manager starts it again after a pause. Each attempt then begins with fresh sockets and
+ * reads the configuration and the store again, and a signal stops it at once.
  */
 static int give_up_start(struct hf_daemon *d, int rv)
 {
@@ -282,7 +279,7 @@ int hf_daemon_run(struct hf_daemon_options *options)
         return EXIT_FAILURE;
     d->options = options;
     d->clustered = options->config.cluster_mode == HF_CLUSTER_STANDBY;
-    /* The runner is forked before this process has anything that the runner must not keep, and
+    /* Fork the runner before this process has anything that the runner must not keep: the runner
      * outlives it. */
     if (hf_own_addresses_start(&options->config, &d->addresses) < 0) {
         hf_systemd_status("waits to start again: ", "another process has the service's addresses");
@@ -290,7 +287,7 @@ int hf_daemon_run(struct hf_daemon_options *options)
         return EXIT_FAILURE;
     }
     if (options->config.confine)
-        (void)hf_confine_begin(); /* a failure is told by hf_confine() */
+        (void)hf_confine_begin(); /* hf_confine() reports a failure */
     if (getrandom(&d->hash_key, sizeof(d->hash_key), 0) < 0 || uv_loop_init(&d->loop) < 0) {
         hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no memory, entropy or event loop"));
         free(d);
@@ -299,7 +296,7 @@ int hf_daemon_run(struct hf_daemon_options *options)
     hf_list_init(&d->ended);
     (void)signal(
         SIGPIPE,
-        SIG_IGN); /* a peer that closes its connection must not end the daemon (CVE-2004-1014) */
+        SIG_IGN); /* a client that closes its connection must not end the daemon (CVE-2004-1014) */
     watch(d, &d->sigterm, SIGTERM, on_stop_signal);
     watch(d, &d->sigint, SIGINT, on_stop_signal);
     watch(d, &d->sighup, SIGHUP, on_reload_signal);

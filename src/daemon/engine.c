@@ -16,9 +16,9 @@ static void on_alarm(uv_timer_t *timer)
 }
 
 /*
- * Sets the alarm for when the core wants to be woken, and at least once a second to read the wall
- * clock. An alarm that is set for an earlier time stays: it does no harm, and moving it in each
- * turn costs more.
+ * Sets the engine's timer for when the core wants to be woken, and at least once a second to read
+ * the wall clock. A timer that is set for an earlier time stays: it does no harm, and moving it in
+ * each turn costs more.
  */
 static void set_alarm(struct hf_engine *engine)
 {
@@ -35,8 +35,8 @@ static void set_alarm(struct hf_engine *engine)
     uv_timer_start(&engine->alarm, on_alarm, pause, 0);
 }
 
-/* True if calls may begin: the new epoch is durable, as the core has it, and, with standbys, the
- * lease is valid: attempts that cannot be made must not count against a client. */
+/* True if outgoing calls may begin: the core's new epoch is durable and, with standbys, the lease
+ * is valid. An attempt that cannot be made must not count against a client. */
 static bool may_call(const struct hf_engine *engine)
 {
     return !engine->service.loading && hf_rpc_gate_is_open(engine->gate);
@@ -49,7 +49,8 @@ static void end_turn(uv_prepare_t *prepare)
     hf_service_settle(&engine->service);
     hf_coherence_end_turn(&engine->coherence);
     hf_commit_pump_submit(engine->commits);
-    hf_coherence_end_turn(&engine->coherence); /* a batch may have been written at once */
+    /* a batch may have become durable in this turn of the loop */
+    hf_coherence_end_turn(&engine->coherence);
     engine->more_calls =
         may_call(engine) && hf_outcalls_begin(&engine->service, &engine->nlm, &engine->nsm);
     hf_events_handle(&engine->events);
@@ -63,7 +64,7 @@ static void end_turn(uv_prepare_t *prepare)
 
 /* ---- opening ---- */
 
-/* Opens the core, without records, and all that stands on it. */
+/* Opens a core without records, and all parts of the engine that use it. */
 static int open_parts(struct hf_engine *engine, const struct hf_config *config,
                       const struct hf_hash_key *hash_key)
 {
@@ -132,7 +133,8 @@ void hf_engine_adopt(struct hf_engine *engine, const struct hf_config *config, s
 {
     struct hf_limits limits = hf_new_core_limits(config);
 
-    hf_core_set_limits(core, &limits); /* the limits may have been changed while it was loaded */
+    /* the limits may have been changed while the core was loaded */
+    hf_core_set_limits(core, &limits);
     hf_core_del(engine->service.core);
     hf_free(&hf_alloc_heap, engine->rules);
     engine->service.core = core;
@@ -185,8 +187,9 @@ bool hf_engine_is_gone(const struct hf_engine *engine)
 }
 
 /*
- * The digest is compared with that of the next start. It costs 0.2 us a lock, so while clients wait
- * it is left out where there are many.
+ * Logs how many records are durable, and their digest, which an operator compares with that of the
+ * next start. The digest costs 0.2 us a lock, so it is left out while clients wait if there are
+ * many locks.
  */
 void hf_engine_log_state(struct hf_engine *engine, const char *text, bool clients_wait)
 {

@@ -6,21 +6,22 @@
 #include "base/log.h"
 #include "service/troubles.h"
 
-enum { COUNT_MS = 1000 }; /* the least time between two counts of all clients */
+/* the least time between two counts of all clients with pending notices */
+enum { COUNT_MS = 1000 };
 
 _Static_assert(sizeof(struct hf_event) <= HF_NAMED_LINE_BYTES, "named_lines.h");
 
 /* ---- one event ---- */
 
 /*
- * The log line of each kind of event. What happens to one client is logged at debug, so that a
+ * The log line for each kind of event. What happens to one client is logged at debug, so that a
  * restart with ten thousand clients does not flood the log; what an operator must know is logged at
  * info and above.
  */
 static const struct {
     enum hf_log_level level;
     const char *text;
-    const char *a; /* the names of the two numbers; NULL: the number is not shown */
+    const char *a; /* The names of the event's two numbers; NULL: the number is not shown. */
     const char *b;
 } LINES[] = {
     [HF_EVENT_CLIENT_REGISTERED] = {HF_LOG_DEBUG, "client registered", NULL, NULL},
@@ -67,7 +68,7 @@ static bool is_loss(const struct hf_event *event)
            event->kind == HF_EVENT_CLIENT_UNRECLAIMED || event->kind == HF_EVENT_CLIENT_OUTSIDE;
 }
 
-/* Returns the level. A grace period that ends with locks lost is a warning. */
+/* Returns the log level of an event. A grace period that ended with lost locks is a warning. */
 static enum hf_log_level level_of(const struct hf_event *event)
 {
     if (event->kind == HF_EVENT_GRACE_ENDED && event->b > 0)
@@ -75,11 +76,11 @@ static enum hf_log_level level_of(const struct hf_event *event)
     return LINES[event->kind].level;
 }
 
-/* Returns how many lines may pass. A peer can cause warnings as fast as it likes; and an error
- * repeats each second while the store is down. */
+/* Returns how many lines of an event may pass in a short time. A client can cause warnings as fast
+ * as it likes, and an error repeats each second while the store is down. */
 static unsigned burst_of(const struct hf_event *event, enum hf_log_level level)
 {
-    if (is_loss(event)) /* this happens once in a restart for each client */
+    if (is_loss(event)) /* a loss happens once for each client in a restart */
         return HF_LOG_BURST;
     if (level <= HF_LOG_WARN)
         return HF_LOG_BURST_LIMITED;
@@ -123,7 +124,7 @@ static void log_event(void *ctx, const void *line, const char *path)
 
 /* ---- the events of one turn ---- */
 
-/* Counts events of one turn, where one line for each client would be too many. */
+/* Counts the events of one turn for which a line per client would be too many. */
 struct tally {
     uint64_t notices, unreachable, lost, untold, kept;
 };
@@ -149,7 +150,9 @@ static void count_event(struct tally *tally, const struct hf_event *event)
     }
 }
 
-/* Looks up the address of a host that is registered by name only, before a notice to it is due. */
+/*
+ * Looks up the address of a client that is registered by name only, before a notice to it is due.
+ */
 static void resolve_if_needed(struct hf_events *events, uint64_t client_id)
 {
     struct hf_view_client client;
@@ -173,9 +176,9 @@ static struct hf_view_status count_notices(struct hf_events *events)
 }
 
 /*
- * Writes one line for each restart, when every client has been tried. Counting all clients costs
- * too much to do it in every turn, so it is done when the last pending notice may have ended, or a
- * second after the last count.
+ * Logs one line for each restart, when all its notices have been tried. Counting all clients in
+ * every turn would cost too much, so they are counted when the last pending notice may have ended,
+ * or a second after the last count.
  */
 static void summarize_notices(struct hf_events *events, uint64_t ended)
 {

@@ -15,15 +15,17 @@ struct hf_events {
     struct hf_service *service;
     struct hf_nsm *nsm;
     struct hf_named_lines lines;
-    struct hf_recorder *recorder; /* writes the history; NULL: no administration */
-    uint64_t notices_pending;     /* how many clients, at most, were not tried since our restart */
-    uint64_t counted_ms;          /* when these clients were counted */
-    int32_t summarized_state;     /* the state number whose notices have been summed up */
+    struct hf_recorder *recorder; /* writes the history; NULL: administration is off */
+    /* an upper bound of the clients that have not been tried since our restart */
+    uint64_t notices_pending;
+    uint64_t counted_ms; /* when the clients with pending notices were last counted */
+    /* the state number of the restart whose notices were last summed up */
+    int32_t summarized_state;
 };
 
 void hf_events_init(struct hf_events *events, struct hf_service *service, struct hf_nsm *nsm);
 
-/* Takes all events from the core. It is called once a turn of the loop. */
+/* Takes all events from the core and handles them. Called once in each turn of the loop. */
 void hf_events_handle(struct hf_events *events);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "daemon/daemon_private.h"
 
-/* How many descriptors are kept for files that are not connections. */
+/* How many file descriptors are reserved for files other than connections. */
 enum { FILES_KEPT_BACK = 256 };
 
 _Static_assert(HF_RPCBIND_SERVICES_MAX >= 2 * 4 * HF_CONFIG_LISTEN_MAX,
@@ -28,7 +28,7 @@ void hf_listening_raise_file_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* How many connections fit into the limit of open files. */
+/* Returns how many connections fit into the limit of open files. */
 static unsigned connections_that_fit(void)
 {
     struct rlimit limit;
@@ -59,10 +59,10 @@ struct hf_rpc_access hf_listening_access(const struct hf_config *config)
 /* ---- listening ---- */
 
 /*
- * Generalises the address that is registered. Services on one host share their port and one
- * registration with rpcbind, which holds one address for each program, version and transport. So a
- * service with addresses of its own is registered without them, for each family once; rpcbind then
- * answers with the address that it was asked at.
+ * Generalises an address before it is registered with rpcbind. Services on one host share their
+ * port and one registration, because rpcbind holds one address for each program, version and
+ * transport. So a service with addresses of its own is registered with the "any" address, once for
+ * each family; rpcbind then answers with the address on which it was asked.
  */
 static bool generalise(const struct hf_daemon *d, struct hf_addr *addr)
 {
@@ -122,7 +122,7 @@ static int listen_all(struct hf_daemon *d)
 
         addr.port = (uint16_t)config->port;
         rv = hf_rpc_server_listen(d->term->server, &addr, d->term->programs, d->term->n_programs);
-        /* On a kernel without IPv6, serve IPv4 alone. */
+        /* The kernel has no IPv6: serve IPv4 alone. */
         if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr) && served->n > 1) {
             hf_log(HF_LOG_WARN, "address family not available", HF_ADDR("address", &addr));
             continue;
@@ -143,9 +143,8 @@ static int listen_all(struct hf_daemon *d)
     return listening > 0 ? 0 : HF_EUNAVAIL;
 }
 
-/*
- * Lists the services with standbys, where the registration is made before the programs are served.
- */
+/* With standbys: lists the programs to be served, because they are registered before they are
+ * served. */
 void hf_listening_list_services(struct hf_daemon *d)
 {
     const struct hf_config_addresses *served = hf_config_served(&d->options->config);
@@ -158,8 +157,8 @@ void hf_listening_list_services(struct hf_daemon *d)
     }
 }
 
-/* Returns the work of the core: requests that make it visit many objects end their connection's
- * slice of the turn. */
+/* Returns the counter of the core's work. A connection whose requests make the core visit many
+ * objects gets a shorter slice of the turn. */
 static uint64_t core_work(void *ctx)
 {
     return hf_core_work(((struct hf_daemon *)ctx)->term->engine.service.core);
@@ -182,8 +181,11 @@ int hf_listening_open(struct hf_daemon *d)
         .busy_poll_ns = hf_daemon_busy_poll_ns(&d->options->config),
         .timed = hf_administration_wanted(&d->options->config),
         .gate = d->term->engine.gate,
-        /* Nothing is read until the epoch is durable (NSM-06). With standbys clients are told of a
-         * grace period while the locks are loaded (HA-05), if there will be one. */
+        /*
+         * No request is read until the epoch is durable (NSM-06). With standbys, however, clients
+         * are told of a grace period while the locks are loaded (HA-05), if there will be a grace
+         * period.
+         */
         .held = !d->clustered || d->options->config.recovery_notify == HF_RECOVERY_NEEDED,
         .bind = d->options->config.cluster_addresses.n > 0 ? HF_BIND_ABSENT : HF_BIND_EXACTLY,
     };
@@ -198,9 +200,9 @@ int hf_listening_open(struct hf_daemon *d)
 /* ---- rpcbind ---- */
 
 /*
- * Serves the socket in the file system, which rpcinfo and rpcb_set() try first on the host itself.
- * A socket that was left behind is replaced. If another process serves it, or if we may not write
- * there, programs go to port 111 instead.
+ * Serves rpcbind's Unix socket, which rpcinfo and rpcb_set() try first on the host itself. A socket
+ * that a killed process left behind is replaced. If another process serves the socket, or if we may
+ * not write there, programs use port 111 instead.
  */
 static void serve_rpcbind_locally(struct hf_daemon *d)
 {
@@ -214,7 +216,7 @@ static void serve_rpcbind_locally(struct hf_daemon *d)
                HF_STR("reason", hf_strerror(rv)));
 }
 
-/* rpcbind lists itself, too. */
+/* Lists rpcbind itself in the embedded rpcbind. */
 static void add_rpcbind_itself(struct hf_daemon *d, const struct hf_addr *addr)
 {
     const struct hf_rpc_program *program = d->term->rpcbind_programs[0];
@@ -242,7 +244,7 @@ int hf_listening_serve_rpcbind(struct hf_daemon *d, bool locally)
         addr.port = HF_RPCBIND_PORT;
         rv = hf_rpc_server_listen(d->term->server, &addr, d->term->rpcbind_programs, 1);
         if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr))
-            continue; /* a family that is not available is skipped, as in listen_all() */
+            continue; /* an address family that the kernel lacks is skipped, as in listen_all() */
         if (rv < 0)
             return rv;
         add_rpcbind_itself(d, &addr);

@@ -12,10 +12,10 @@ struct hf_loading {
     struct hf_loading_source source;
     struct hf_lease_row lease;
     _Atomic bool cancelled;
-    hf_loading_done *done; /* is called with the result; NULL: the loading was abandoned */
+    hf_loading_done *done; /* called with the result; NULL: the load was abandoned */
     void *ctx;
     struct hf_loaded loaded;
-    struct hf_loader *loader; /* loads into loaded.core */
+    struct hf_loader *loader; /* loads records into loaded.core */
     char error[HF_STORE_ERROR_MAX];
 };
 
@@ -26,12 +26,15 @@ static int add_foreign(void *ctx, const struct hf_store_export *other)
     struct hf_export_rules *rules = ((struct hf_loading *)ctx)->loaded.rules;
 
     if (rules->n_foreign == HF_FOREIGN_EXPORTS_MAX)
-        return 0; /* the rest stays unknown here; the services that have these exports serve them */
+        /* Foreign exports beyond the maximum stay unknown here; the services that own them still
+         * serve them. */
+        return 0;
     rules->foreign[rules->n_foreign++] = *other;
     return 0;
 }
 
-/* Makes the core when the first record arrives: then all exports are known. */
+/* Makes the core when the first record arrives: all exports, which come before records, are known
+ * then. */
 static int need_core(struct hf_loading *l)
 {
     if (!l->loaded.core)
@@ -49,7 +52,7 @@ static int add_record(void *ctx, enum hf_record_kind kind, struct hf_bytes recor
         return HF_ECANCELED;
     if (kind == HF_RECORD_SERVER && l->source.rehearsal &&
         hf_batch_put_encoded(l->source.rehearsal, kind, record) < 0)
-        return HF_ENOMEM; /* the loader below refuses a record that does not decode */
+        return HF_ENOMEM; /* the code below refuses a record that cannot be decoded */
     l->loaded.clients += kind == HF_RECORD_CLIENT;
     l->loaded.locks += kind == HF_RECORD_LOCK && hf_record_is_held(record);
     return need_core(l) < 0 ? HF_ENOMEM : hf_loader_add(l->loader, kind, record);
@@ -164,7 +167,7 @@ struct hf_loading *hf_loading_start(uv_loop_t *loop, const struct hf_config *con
 void hf_loading_cancel(struct hf_loading *loading)
 {
     loading->cancelled = true;
-    (void)uv_cancel((uv_req_t *)&loading->work); /* succeeds only if the loading has not begun */
+    (void)uv_cancel((uv_req_t *)&loading->work); /* succeeds only if the load has not begun */
 }
 
 void hf_loading_abandon(struct hf_loading *loading)

@@ -1,8 +1,6 @@
-/*
- * Loads a core from the store on a thread of libuv's (SPEC HA-05). The loop goes on, and with
- * standbys the store's thread goes on renewing the lease. No other thread knows the core before it
- * is loaded.
- */
+/* Loads a core from the store on a thread of libuv's pool (SPEC HA-05). Meanwhile the loop goes on
+ * and, with standbys, the commit thread renews the lease. No other thread uses the core before it
+ * is loaded. */
 #ifndef HF_DAEMON_LOADING_H
 #define HF_DAEMON_LOADING_H
 
@@ -13,7 +11,8 @@
 
 struct hf_loading;
 
-/* The result, on the loop thread: the receiver owns core and rules if status is 0. */
+/* The result of loading, delivered on the loop thread: the receiver owns core and rules if status
+ * is 0. */
 struct hf_loaded {
     int status;
     const char *reason; /* the reason of a failure; valid during the call */
@@ -24,30 +23,32 @@ struct hf_loaded {
 
 typedef void hf_loading_done(void *ctx, const struct hf_loaded *loaded);
 
-/* Where the records are. All but lease must outlive the loading. */
+/* The source of the records. All that it points to but lease must outlive the load. */
 struct hf_loading_source {
-    struct hf_batch *rehearsal; /* without standbys: gets the server's record, if there is one */
-    /* Without standbys: the open store, which no other thread uses meanwhile. */
+    /* without standbys: receives the server's record, if the store has one */
+    struct hf_batch *rehearsal;
+    /* Without standbys: the open store, which no other thread uses during the load. */
     const struct hf_store *store;
-    const struct hf_store_config *config; /* with standbys: opens a connection of its own */
-    /* With standbys: the lease under which to load; NULL: there are no standbys. */
+    /* with standbys: the configuration for a second connection to the store */
+    const struct hf_store_config *config;
+    /* With standbys: the lease under which the store is loaded; NULL: there are no standbys. */
     const struct hf_lease_row *lease;
 };
 
-/* Returns NULL without memory. */
+/* Starts to load. Returns NULL if memory runs out. */
 struct hf_loading *hf_loading_start(uv_loop_t *loop, const struct hf_config *config,
                                     const struct hf_hash_key *hash_key,
                                     struct hf_loading_source source, hf_loading_done *done,
                                     void *ctx);
 
-/* Ends the loading soon: done is called with HF_ECANCELED, unless all was loaded before. */
+/* Ends a load soon: done is called with HF_ECANCELED, unless all was loaded before. */
 void hf_loading_cancel(struct hf_loading *loading);
 
-/* Tells that the result is not wanted any more: done will not be called. */
+/* Abandons a load: its done function will not be called. */
 void hf_loading_abandon(struct hf_loading *loading);
 
-/* Explains why loading into this core failed with code. If two records contradict each other, it
- * replaces the text and returns HF_EFORMAT, because that is damage. */
+/* Explains why loading records into this core failed with code. If two records contradict each
+ * other, that is damage: the function replaces the error text and returns HF_EFORMAT. */
 int hf_loading_blame_records(const struct hf_core *core, int code, char error[HF_STORE_ERROR_MAX]);
 
 #endif

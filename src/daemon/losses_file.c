@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/text.h"
 
-/* The first line says how many clients and locks were lost in all. Then there is one line for each
- * client that is listed: time, reason, locks, address, name in hex. */
+/* The first line of the file says how many clients and locks were lost in all. One line for each
+ * listed client follows: time, reason, locks, address, name in hex. */
 static const char HEAD[] = "holdfast losses 1 clients %20s locks %20s";
 static const char HEAD_OUT[] = "holdfast losses 1 clients %" PRIu64 " locks %" PRIu64 "\n";
 static const char NO_NAME[] = "-";
@@ -102,7 +102,7 @@ void hf_losses_file_open(struct hf_losses_file *file, struct hf_service *service
 
 static void put(struct hf_buf *text, const char *line)
 {
-    (void)hf_buf_append(text, line, strlen(line)); /* without memory the list is cut short */
+    (void)hf_buf_append(text, line, strlen(line)); /* if memory runs out, the list is shorter */
 }
 
 static void compose(struct hf_losses_file *file)
@@ -143,7 +143,7 @@ static int write_file(const char *path, struct hf_bytes text)
     return error;
 }
 
-/* Runs on a worker thread. */
+/* Writes the file of losses; runs on a worker thread. */
 static void write_list(uv_work_t *work)
 {
     struct hf_losses_file *file = work->data;

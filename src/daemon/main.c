@@ -24,16 +24,16 @@ enum { SETS_MAX = 64, EXIT_USAGE = 2 };
 
 static const char DEFAULT_CONFIG[] = "/etc/holdfast/holdfast.conf";
 
-/* The command line, which a reload needs again. */
+/* The options of the command line, which a reload applies again. */
 static struct {
-    const char *config; /* NULL: the default file, if it exists, is read */
+    const char *config; /* the configuration file; NULL: the default file, if it exists */
     const char *sets[SETS_MAX];
     unsigned n_sets;
     bool check_config;
     bool print_config;
-    const char *migrate; /* up, down or status; NULL: no migration */
+    const char *migrate; /* up, down or status; NULL: no migration is wanted */
     bool verify_store;
-    const char *restore; /* the backup to restore; NULL: none */
+    const char *restore; /* the backup file to restore; NULL: none */
     bool drop_addresses;
 } command;
 
@@ -73,7 +73,7 @@ static void print_help(FILE *out)
         DEFAULT_CONFIG);
 }
 
-/* Reads the file, then applies --set in order, then checks the result. */
+/* Reads the configuration file, applies the --set options in order, and checks the result. */
 static int load_config(struct hf_config *config, char error[HF_CONFIG_ERROR_MAX])
 {
     const char *path = command.config;
@@ -89,7 +89,8 @@ static int load_config(struct hf_config *config, char error[HF_CONFIG_ERROR_MAX]
     return rv < 0 ? rv : hf_config_check(config, error);
 }
 
-/* Fills command. Returns an exit status if the program must end, or -1 to go on. */
+/* Parses the command line into `command`. Returns an exit status if the program must end, or -1 to
+ * go on. */
 static int parse_options(int argc, char **argv)
 {
     enum { CHECK = 256, PRINT, MIGRATE, VERIFY, RESTORE, DROP };
@@ -157,8 +158,8 @@ static int parse_options(int argc, char **argv)
     return -1;
 }
 
-/* Returns why the hook cannot be run; NULL: some user can run it, because the runner's rights are
- * not those of this process. */
+/* Returns why the address hook cannot be run; NULL if some user can execute it. It does not ask for
+ * this process's own rights, because the runner, which runs the hook, has others. */
 static const char *hook_obstacle(const char *hook)
 {
     struct stat st;
@@ -174,8 +175,8 @@ static const char *hook_obstacle(const char *hook)
                : "cluster.hook is not executable: chmod +x makes it so";
 }
 
-/* Root can read every file, but the user that the unit starts the daemon as perhaps cannot. Returns
- * false if that user cannot read one of them that root can. */
+/* Returns false if the user that the daemon will run as cannot read a configured file. Root, who
+ * may run this check, could read every file. */
 static bool service_may_read(const struct hf_config *config)
 {
     const char *const files[] = {command.config ? command.config : DEFAULT_CONFIG,
@@ -208,11 +209,9 @@ static bool service_may_read(const struct hf_config *config)
     return good;
 }
 
-/*
- * Checks the files that the configuration names, as the service's user finds them. A start ends on
- * a dsn_file that cannot be used; a token or map is left out, and the hook is run only when the
- * node takes the service's addresses.
- */
+/* Checks the files that the configuration names, as the service's user finds them. A start would
+ * fail only on a dsn_file that cannot be used: it would do without a token or map, and would run
+ * the address hook only when the node takes the service. */
 static bool files_are_good(const struct hf_config *config)
 {
     char dsn[HF_CONFIG_TEXT_MAX];

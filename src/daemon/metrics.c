@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "daemon/term.h"
 
-/* Buckets of durations go from 16 µs to 17 s; those of outgoing calls, which are timed in ms, from
- * 1 ms to 17 s; those of batches from 1 to 64 Ki operations;
- * those of locks and waits from 1 ms to 37 hours. */
+/* The ranges of histogram buckets, as powers of two: durations go from 16 µs to 17 s; outgoing
+ * calls, which are timed in ms, from 1 ms to 17 s; batches from 1 to 64 Ki operations; locks and
+ * waits from 1 ms to 37 hours. */
 enum { FAST_LOW = 14, CALL_LOW = 20, NS_HIGH = 34, SIZE_HIGH = 16, MS_HIGH = 27 };
 
 static const double NS = 1e-9;
@@ -74,7 +74,7 @@ static void expose_nsm(const struct hf_nsm *nsm, struct hf_exposition *out)
     }
 }
 
-/* A family whose samples differ in one label. */
+/* One sample of a metric family whose samples differ in one label. */
 struct labelled {
     const char *value;
     uint64_t count;
@@ -208,7 +208,7 @@ static void expose_losses(const struct hf_engine *engine, struct hf_exposition *
                     (double)locks);
 }
 
-/* Names of exports are from the configuration: what would end a label is shown as _. */
+/* Export names come from the configuration: a character that would end the label is shown as _. */
 static void expose_waits(const struct hf_core *core, struct hf_exposition *out)
 {
     char labels[HF_EXPORT_NAME_MAX + 16];
@@ -225,7 +225,7 @@ static void expose_waits(const struct hf_core *core, struct hf_exposition *out)
     }
 }
 
-/* How long locks were held, and requests waited, that have ended. */
+/* Shows for how long the locks and waits that have ended had lasted. */
 static void expose_endings(const struct hf_recorder *recorder, struct hf_exposition *out)
 {
     hf_expose_family(out, "nlm_lock_held_seconds", "histogram",
@@ -263,7 +263,8 @@ static void expose_state(struct hf_service *service, struct hf_exposition *out)
                     (double)s.epoch);
 }
 
-/* Shows free space, only where the store is a directory. PostgreSQL has metrics of its own. */
+/* Shows the free space of the store's directory; a PostgreSQL store has none, and metrics of its
+ * own. */
 static void expose_room(const char *path, struct hf_exposition *out)
 {
     struct statvfs fs;
@@ -294,7 +295,8 @@ static void expose_store(struct hf_engine *engine, struct hf_exposition *out)
                         SIZE_HIGH, 1);
 }
 
-/* SEC-02, SEC-03, SEC-05, SEC-06: shows what one host may not take from the others. */
+/* Shows what one host may not take from the others, and how often it tried (SEC-02, SEC-03, SEC-05,
+ * SEC-06). */
 static void expose_defences(const struct hf_rpc_counters *c,
                             const struct hf_rpc_client_counters *out_calls,
                             struct hf_exposition *out)
@@ -356,7 +358,7 @@ void hf_metrics_expose_rpcbind(bool up, uint64_t lost, struct hf_exposition *out
                       "Times that rpcbind had lost a registration of ours.", lost);
 }
 
-/* COH-10 to COH-14: shows what the kernel holds for us; all is 0 without a keeper. */
+/* Shows what the kernel holds for our locks (COH-10 to COH-14); all is 0 without a keeper. */
 static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out)
 {
     const struct hf_counters *c = hf_core_counters(engine->service.core);
@@ -399,7 +401,7 @@ static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out
                         NS_HIGH, NS);
 }
 
-/* HA-11: shows a service with standbys. */
+/* Shows the state of a service with standbys (HA-11). */
 static void expose_cluster(const struct hf_cluster *c, struct hf_exposition *out)
 {
     uint64_t now = hf_clock_boot_ms();

@@ -1,5 +1,7 @@
-/* Writes all metrics of SPEC section 7, from the counters of all rooms. docs/reference/METRICS.md
- * explains them. */
+/*
+ * Writes all metrics of SPEC section 7, from the counters of all rooms. docs/reference/METRICS.md
+ * explains each metric.
+ */
 #ifndef HF_DAEMON_METRICS_H
 #define HF_DAEMON_METRICS_H
 
@@ -8,13 +10,11 @@
 #include "daemon/engine.h"
 #include "rpc/server.h"
 
-/* cluster is NULL without standbys. */
+/* Writes all metrics but those of rpcbind. cluster is NULL in a service without standbys. */
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
                        const struct hf_cluster *cluster, struct hf_exposition *out);
 
-/*
- * Shows whether clients that ask rpcbind are sent to us, and how often our registration was lost.
- */
+/* Shows whether rpcbind sends clients to this daemon, and how often its registration was lost. */
 void hf_metrics_expose_rpcbind(bool up, uint64_t lost, struct hf_exposition *out);
 
 #endif

@@ -36,8 +36,8 @@ static struct hf_named_line *find_free(struct hf_named_lines *lines)
     return NULL;
 }
 
-/* Puts a line off until its name is known. Where no further line can wait, no name is asked for
- * either: a client that loses many locks at once must not flood the namer. */
+/* Makes a line wait until the name of its file is known. If no further line can wait, the name is
+ * not even asked for: a client that loses many locks at once must not flood the namer. */
 static bool put_off(struct hf_named_lines *lines, struct hf_bytes fh, const void *bytes,
                     size_t size)
 {

@@ -6,11 +6,11 @@
 #include "base/log.h"
 #include "handles/identity.h"
 
-/* How long a registration outlives its last lock (SPEC section 4). */
+/* For how long a client's registration outlives its last lock (SPEC section 4). */
 enum { LINGER_MS = 5 * 60 * 1000 };
 
-/* Returns how many notices may be in flight: each may need a file descriptor, and so do the
- * connections of clients. */
+/* Returns how many notices may be in flight at a time: each may need a file descriptor, and so do
+ * the connections of clients. */
 static uint32_t notify_in_flight(const struct hf_config *config)
 {
     struct rlimit files;
@@ -20,7 +20,8 @@ static uint32_t notify_in_flight(const struct hf_config *config)
     return (uint32_t)(files.rlim_cur / 2);
 }
 
-/* Warns if few notices fit at a time. Fewer cost time only if more clients are dead than that. */
+/* Warns if only few notices can be in flight at a time. That costs time only after a crash with
+ * more dead clients than notices in flight. */
 void hf_new_core_warn(const struct hf_config *config)
 {
     enum { FEW = 2048 };
@@ -59,7 +60,7 @@ static void add_rule(struct hf_export_rules *rules, const char *name, unsigned o
         (struct hf_export_rule){hf_bytes_str(name), offset, hf_bytes(bytes, len)};
 }
 
-/* Makes the rules. Our own come first, because the first rule that fits wins. */
+/* Makes the export rules. Our own exports come first, because the first rule that fits wins. */
 static void make_rules(const struct hf_config *config, struct hf_export_rules *rules)
 {
     unsigned n_foreign = rules->n_foreign;

@@ -9,7 +9,7 @@
 
 _Static_assert((int)HF_ADDRESSES_MAX >= (int)HF_CONFIG_LISTEN_MAX, "addresses.h and config.h");
 
-/* True if Holdfast moves the addresses itself. */
+/* True if Holdfast moves the service's addresses itself. */
 static bool are_ours(const struct hf_config *config)
 {
     return config->cluster_mode == HF_CLUSTER_STANDBY && config->cluster_hook[0];

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-/* A line that may have to wait for the name of its file. */
+/* A line of the history, which may have to wait for the name of its file. */
 struct noted {
     enum hf_history_kind kind;
     const char *why;
@@ -99,7 +99,8 @@ static enum hf_history_kind kind_of(const struct hf_ending *ending)
     return ending->wait ? HF_HISTORY_WAIT : HF_HISTORY_LOCK;
 }
 
-/* Most locks and waits are too short for the history, and cost no more than this. */
+/* Decides whether an ended lock or wait is worth a line. For most locks and waits, which are too
+ * short for the history, this is all the work. */
 static bool on_heard(void *ctx, enum hf_end end, bool wait, int64_t since_ms)
 {
     struct hf_recorder *recorder = ctx;
@@ -140,8 +141,8 @@ void hf_recorder_follow(struct hf_recorder *recorder, struct hf_service *service
 
 /* ---- events ---- */
 
-/* The texts of events; NULL: the event is not for the history. What follows from them for locks has
- * lines of its own. */
+/* The history's text for each kind of event; NULL: no line. Locks that an event releases have lines
+ * of their own. */
 static const char *const EVENTS[] = {
     [HF_EVENT_CLIENT_CRASHED] = "client has crashed",
     [HF_EVENT_CLIENT_UNREACHABLE] = "client given up as crashed",

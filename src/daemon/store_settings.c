@@ -31,12 +31,12 @@ int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT
         .service = config->service,
         .unflushed = config->durable == HF_DURABLE_PROCESS,
     };
-    /* Zeros stand for an unknown boot, which is unlike any other. */
+    /* On failure the id stays zero, which stands for an unknown boot, unlike any other. */
     (void)hf_boot_id_read(out->boot_id);
     return rv;
 }
 
-/* Takes the exports of the configuration, which no other service may have. */
+/* Copies the exports of the configuration, which this service claims in the store. */
 static void take_exports(const struct hf_config *config, struct hf_store_settings *out)
 {
     for (unsigned i = 0; i < config->n_export_rules; i++) {
@@ -71,8 +71,9 @@ int hf_store_settings_from(const struct hf_config *config, struct hf_store_setti
                                              .exports = out->exports,
                                              .n_exports = config->n_export_rules};
     out->store.cluster = &out->cluster;
-    /* An attempt without an answer is given up before a standby has waited long enough to take the
-     * service: after a stall the owner renews its lease on a new connection first. */
+    /* The store gives up an attempt without an answer before a standby has waited long enough to
+     * take the service: after a stall the owner can still renew its lease on a new connection in
+     * time. */
     out->store.timeout_ms = config->lease_ms;
     return 0;
 }

@@ -15,7 +15,7 @@
 #include "daemon/store_settings.h"
 #include "store/backup.h"
 
-/* Long, because one transaction holds all records. */
+/* The time limit of a restore is long, because one transaction holds all records. */
 enum { RESTORE_TIMEOUT_MS = 10 * 60 * 1000 };
 
 static int complain(const char *what, const char *reason)
@@ -24,7 +24,8 @@ static int complain(const char *what, const char *reason)
     return EXIT_FAILURE;
 }
 
-/* dsn is room for the connection string. Returns false, after saying why, if it cannot be read. */
+/* Reads the store's settings; dsn is room for the connection string. Returns false, after printing
+ * the reason, if the configuration cannot be used. */
 static bool configure(const struct hf_config *config, char dsn[HF_CONFIG_TEXT_MAX],
                       struct hf_store_config *out)
 {
@@ -46,7 +47,7 @@ static const char *place_of(const struct hf_config *config)
 struct sum {
     struct hf_record_server server;
     uint64_t clients, locks, digest;
-    struct hf_core *core; /* the core that all records are loaded into, as a daemon does */
+    struct hf_core *core; /* all records are loaded into this core, as a daemon would do */
     uint64_t conflicts;
 };
 
@@ -68,7 +69,8 @@ static int decode(enum hf_record_kind kind, struct hf_bytes record, struct sum *
     return HF_EFORMAT;
 }
 
-/* Loads a record. Records that contradict each other are all named, not only the first. */
+/* Loads a record into the core. Every record that contradicts another is reported, not only the
+ * first. */
 static int load(enum hf_record_kind kind, struct hf_bytes record, struct sum *sum)
 {
     char text[HF_STORE_ERROR_MAX];
@@ -92,7 +94,8 @@ static int add(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
     return rv < 0 ? rv : load(kind, record, sum);
 }
 
-/* Reads as the user to whom the directory belongs, who could have root follow a link there. */
+/* Reads the store as the user who owns its directory: as root, this program would follow any link
+ * that this user placed there. */
 static int read_as_owner(const struct hf_config *config, struct hf_store *store,
                          const struct hf_store_config *settings, struct sum *sum)
 {
@@ -170,7 +173,8 @@ static void print_content(const struct hf_backup_content *content)
            when, content->clients, content->locks, content->digest);
 }
 
-/* Opens the store as the user that the daemon will be, to whom its files must belong. */
+/* Restores the backup into the store as the user that the daemon will run as, who must own its
+ * files. */
 static int fill_store(const struct hf_config *config, const struct hf_backup_content *content,
                       struct hf_batch *records)
 {

@@ -1,6 +1,6 @@
 /*
  * Implements `holdfastd --verify-store` and `holdfastd --restore FILE`, for a store that no daemon
- * uses. Each prints its result, or the reason why not on standard error, and returns an exit
+ * uses. Each function prints its result, or its failure on standard error, and returns an exit
  * status.
  */
 #ifndef HF_DAEMON_STORE_TOOLS_H
@@ -8,7 +8,7 @@
 
 #include "daemon/config.h"
 
-/* Checks every page and record, and prints how many there are and their digest. */
+/* Checks every page and record of the store, and prints the number of records and their digest. */
 int hf_store_tools_verify(const struct hf_config *config);
 
 /* Fills an empty store from a backup. */

@@ -18,7 +18,8 @@ enum hf_term_phase hf_term_phase(const struct hf_daemon *d)
 static void list_programs(struct hf_term *term)
 {
     term->programs[term->n_programs++] = &term->engine.nsm.program;
-    /* On a host whose kernel serves locks, program 100021 belongs to the kernel. */
+    /* Without NLM (server.programs=nsm), program 100021 belongs to the host's kernel, which serves
+     * locks. */
     if (term->daemon->options->config.programs == HF_PROGRAMS_ALL)
         term->programs[term->n_programs++] = &term->engine.nlm.program;
 }
@@ -63,7 +64,7 @@ int hf_term_listen(struct hf_daemon *d)
         return rv;
     hf_new_core_warn(&d->options->config);
     hf_rpc_client_attach(term->engine.client, term->server);
-    for (unsigned i = own->n; i-- > 0;) /* goes backwards, so that the first address is set last */
+    for (unsigned i = own->n; i-- > 0;) /* backwards, so that the first address is set last */
         hf_rpc_client_set_source(term->engine.client, &own->list[i]);
     hf_administration_switch(&d->administration, &term->engine, term->server);
     return 0;
@@ -101,7 +102,7 @@ static void log_start(const struct hf_config *config, const struct hf_core *core
                HF_STR("reason", hf_recovers_text(why)));
 }
 
-/* Ends the start, because memory ran out. */
+/* Ends the start of a term, because memory ran out. */
 static void fail_start(struct hf_daemon *d)
 {
     if (d->clustered) {
@@ -165,7 +166,8 @@ static void on_loaded(void *ctx, const struct hf_loaded *loaded)
     d->term->loading = NULL;
     if (loaded->status == 0)
         start(d, loaded);
-    if (d->stopping && !d->clustered) /* the stop has waited until loading gave the store back */
+    /* a stop has waited until the load no longer used the store */
+    if (d->stopping && !d->clustered)
         hf_daemon_shut_down(d);
     else if (loaded->status < 0)
         fail_load(d, loaded->status, loaded->reason);
@@ -210,7 +212,7 @@ static void serve_if_ready(struct hf_daemon *d)
         serve(d);
 }
 
-/* Takes the result of a batch. With standbys, a new epoch that was not recorded goes into the next
+/* Handles the result of a batch. With standbys, a new epoch whose batch failed goes into the next
  * batch. */
 void hf_term_settled(struct hf_daemon *d, int status)
 {
@@ -291,7 +293,8 @@ static bool is_closed(const struct hf_term *term)
     return !term->server_open && term->engine.open_handles == 0;
 }
 
-/* Frees terms that nothing on the loop refers to any more; a name lookup may take its time. */
+/* Frees ended terms to which no handle on the loop refers any more; a name lookup in progress may
+ * keep one for long. */
 static void on_reap(uv_timer_t *timer)
 {
     struct hf_daemon *d = timer->data;
@@ -321,9 +324,9 @@ void hf_term_close(struct hf_daemon *d)
     if (hf_term_open(d) < 0) {
         hf_log(HF_LOG_ERROR, "cannot stand by", HF_STR("reason", hf_strerror(HF_ENOMEM)));
         hf_log_stop();
-        _Exit(EXIT_FAILURE); /* the service is given up; systemd starts the daemon again */
+        _Exit(EXIT_FAILURE); /* the service has been given up: systemd starts the daemon again */
     }
-    d->term->phase = HF_TERM_CLOSING; /* is set until the old term is closed */
+    d->term->phase = HF_TERM_CLOSING; /* the next term cannot begin before the old one is closed */
     hf_administration_switch(&d->administration, &d->term->engine, NULL);
     uv_timer_start(&d->reaper, on_reap, REAP_MS, REAP_MS);
 }
