@@ -155,7 +155,8 @@ int hf_addr_parse_port(const char *text, struct hf_addr *out)
         return HF_EINVAL;
     memcpy(host, text + brackets, len - 2 * (size_t)brackets);
     host[len - 2 * (size_t)brackets] = '\0';
-    /* Without brackets, the last group of an IPv6 address would be taken for a port. */
+    /* Demand brackets for IPv6: without them, the last group of the address would be taken for a
+     * port. */
     if (hf_addr_parse(host, &addr) < 0 || brackets != (addr.family == HF_ADDR_IPV6))
         return HF_EINVAL;
     addr.port = (uint16_t)port;
@@ -163,7 +164,7 @@ int hf_addr_parse_port(const char *text, struct hf_addr *out)
     return 0;
 }
 
-/* Reads ".N" at the end of text as one byte of a port, and cuts it off. */
+/* Reads ".N" at the end of a universal address as one byte of a port, and cuts it off. */
 static int cut_port_byte(char *text, unsigned *byte)
 {
     char *dot = strrchr(text, '.');

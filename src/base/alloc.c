@@ -6,10 +6,8 @@
 
 enum { HUGE_PAGE = 2 * 1024 * 1024 };
 
-/*
- * Ask for huge pages for large blocks: the big tables are accessed at random, and on small pages
- * each access would miss the TLB too.
- */
+/* Allocates a large block on huge pages: large tables are accessed at random, and on small pages
+ * each access would miss the TLB, too. */
 static void *huge_alloc(size_t size)
 {
     void *ptr = aligned_alloc(HUGE_PAGE, size);

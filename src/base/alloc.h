@@ -3,7 +3,7 @@
  * n-th one fail. Code that runs per request takes objects from pools filled earlier; this interface
  * is for what grows: tables, records, buffers.
  *
- * The allocator outlives everything allocated with it. hf_free(NULL) is allowed.
+ * The allocator must outlive everything allocated with it. hf_free(NULL) is allowed.
  */
 #ifndef HF_BASE_ALLOC_H
 #define HF_BASE_ALLOC_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 struct hf_alloc {
-    /* Allocates if ptr is NULL; returns NULL on failure. */
+    /* Resizes a block, or allocates one if ptr is NULL; returns NULL on failure. */
     void *(*resize)(void *ctx, void *ptr, size_t size);
     void (*release)(void *ctx, void *ptr);
     void *ctx;

@@ -9,24 +9,24 @@
 #define RANGE_MIN ((size_t)64 * 1024 * 1024)
 
 enum {
-    STEP = 2 * 1024 * 1024, /* memory becomes usable in steps of this size, a huge page */
-    SMALL = 2 * STEP,       /* below this size the arena does not ask for huge pages */
+    STEP = 2 * 1024 * 1024, /* The arena makes memory usable in steps of this size, a huge page. */
+    SMALL = 2 * STEP,       /* an arena that uses less than this does not ask for huge pages */
     KEPT_MAX = 64,          /* how many free blocks keep their memory: 4 MiB in all */
 };
 
-/* A free block is known by the address of the note that it would have. */
+/* A list of free blocks. A free block has no note; the place of its note links it into the list. */
 struct free_list {
     void **first;
     size_t n;
 };
 
 static struct {
-    char *end;    /* the end of the range */
-    char *usable; /* memory below this address can be read and written */
-    char *next;   /* no block from here on was ever taken */
-    void **notes; /* one note for each block; that of a free block links to the next free one */
-    struct free_list kept; /* free blocks that have kept their memory */
-    struct free_list bare; /* free blocks whose memory went back to the system */
+    char *end;    /* the end of the reserved range of addresses */
+    char *usable; /* memory below this address is readable and writable */
+    char *next;   /* no block from this address on was ever taken */
+    void **notes; /* the notes of all blocks; a free block's note links to the next free block */
+    struct free_list kept; /* free blocks that still have their memory */
+    struct free_list bare; /* free blocks whose memory was returned to the system */
     size_t n_taken;
 } arena;
 
@@ -46,7 +46,8 @@ static char *align_up(char *address, size_t align)
     return address + (-(uintptr_t)address & (align - 1));
 }
 
-/* A process whose address space is limited gets a smaller range. */
+/* Reserves the arena's range of addresses: a smaller one if the process's address space is limited.
+ */
 static int open_arena(void)
 {
     size_t size = RANGE_MAX;
@@ -62,7 +63,7 @@ static int open_arena(void)
         return -1;
     }
     arena.end = range + size;
-    /* The first step is not used, so that no object has the link 0. */
+    /* Leave the first step unused, so that no object has the link 0. */
     hf_arena_base = align_up(range, STEP);
     arena.next = arena.usable = hf_arena_base + STEP;
     return 0;
@@ -96,8 +97,8 @@ static void **pop(struct free_list *list)
     return note;
 }
 
-/* Asks for huge pages, because the objects are visited at random: on small pages each visit would
- * miss the TLB as well as the cache. */
+/* Makes the next step of memory usable, on huge pages, because objects are visited at random: on
+ * small pages each visit would miss the TLB as well as the cache. */
 static int extend(void)
 {
     if (arena.usable + STEP > arena.end || mprotect(arena.usable, STEP, PROT_READ | PROT_WRITE) < 0)

@@ -1,15 +1,15 @@
 /*
- * One range of addresses for all objects that exist in millions, so that a link from one to another
- * takes 32 bits (hf_ref) instead of 64. A link counts in units of 8 bytes from the beginning of the
- * range, which can therefore be 32 GiB long. 0 is the link to nothing, like NULL.
+ * One range of addresses for all objects that exist in millions, so that a link from one object to
+ * another takes 32 bits (hf_ref) instead of 64. A link counts in units of 8 bytes from the
+ * beginning of the range, which can therefore be 32 GiB long. 0 is the link to nothing, like NULL.
  *
  * The range is only reserved at first: it takes no memory. Slabs (base/slab.h) take blocks of it
- * and give them back. A few free blocks are kept as they are for the next taker, and the memory of
- * all others goes back to the system at once, so that a process that once held a million locks does
- * not stay large.
+ * and give them back. The arena keeps the memory of a few free blocks for the next taker, and
+ * returns that of all others to the system at once, so that a process that once held a million
+ * locks does not stay large.
  *
  * There is one arena in a process. Any thread may take and give blocks: a standby loads its locks
- * on another thread than the loop's. What is in a block is the taker's.
+ * on another thread than the loop thread. A block's content belongs to the thread that took it.
  */
 #ifndef HF_BASE_ARENA_H
 #define HF_BASE_ARENA_H
@@ -20,14 +20,15 @@
 enum { HF_ARENA_BLOCK = 64 * 1024 };
 
 /*
- * Returns a block with undefined content, aligned to its size, or NULL without memory. The note is
- * a pointer of the caller's, not NULL; hf_arena_note() finds it from any address within the block.
+ * hf_arena_take() returns a block with undefined content, aligned to its size, or NULL if memory
+ * runs out. The note is a pointer chosen by the caller, not NULL; hf_arena_note() finds it from any
+ * address within the block.
  */
 void *hf_arena_take(void *note);
 void hf_arena_give(void *block);
 void *hf_arena_note(const void *address);
 
-/* Returns how many bytes all taken blocks have together. */
+/* Returns the size in bytes of all blocks that are taken. */
 size_t hf_arena_taken(void);
 
 /* A link to an object in a block, or 0 for none. The object must be aligned to HF_REF_UNIT. */

@@ -8,12 +8,12 @@
 #ifndef HF_BASE_ASSERT_H
 #define HF_BASE_ASSERT_H
 
-/* Writes the place and the condition to standard error, then aborts. */
+/* Writes the place and the failed condition to standard error, then aborts. */
 _Noreturn void hf_panic(const char *file, int line, const char *what);
 
 #define HF_ASSERT(cond) ((cond) ? (void)0 : hf_panic(__FILE__, __LINE__, #cond))
 
-/* Marks a branch that cannot be taken. */
+/* Marks a branch that can never be reached. */
 #define HF_UNREACHABLE() hf_panic(__FILE__, __LINE__, "unreachable")
 
 #define HF_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

@@ -28,10 +28,8 @@ uint8_t *hf_buf_reserve(struct hf_buf *buf, size_t len)
     if (buf->data && buf->size - buf->end >= len)
         return buf->data + buf->end;
 
-    /*
-     * Move the bytes to the front if that makes enough room: it is cheaper than growing, and a
-     * queue that is never quite empty would grow forever otherwise.
-     */
+    /* Move the bytes to the front if that makes enough room: this is cheaper than growing, and
+     * otherwise a buffer that is never quite empty would grow for ever. */
     if (buf->data && buf->start > 0 && buf->size - used >= len) {
         memmove(buf->data, buf->data + buf->start, used);
         buf->start = 0;

@@ -20,7 +20,7 @@ struct hf_buf {
     const struct hf_alloc *alloc;
 };
 
-/* The buffer begins empty, and allocates nothing yet. */
+/* Initialises an empty buffer, without allocating memory. */
 void hf_buf_init(struct hf_buf *buf, const struct hf_alloc *alloc);
 void hf_buf_free(struct hf_buf *buf);
 
@@ -34,17 +34,15 @@ static inline struct hf_bytes hf_buf_view(const struct hf_buf *buf)
     return (struct hf_bytes){buf->data + buf->start, buf->end - buf->start};
 }
 
-/*
- * Returns room for len more bytes at the end, or NULL. The bytes written there become part of the
- * buffer with hf_buf_commit().
- */
+/* Reserves room for len more bytes at the end and returns it, or NULL. Bytes written there become
+ * part of the buffer with hf_buf_commit(). */
 uint8_t *hf_buf_reserve(struct hf_buf *buf, size_t len);
 void hf_buf_commit(struct hf_buf *buf, size_t len);
 
-/* Returns 0, or HF_ENOMEM with the buffer unchanged. */
+/* Appends bytes. Returns 0, or HF_ENOMEM with the buffer unchanged. */
 int hf_buf_append(struct hf_buf *buf, const void *data, size_t len);
 
-/* Drops len bytes from the front. */
+/* Drops len bytes from the front of the buffer. */
 void hf_buf_consume(struct hf_buf *buf, size_t len);
 
 /* Drops everything after the first len bytes, counted from the read end. */

@@ -5,7 +5,7 @@ void hf_busy_poll_init(struct hf_busy_poll *poll, uint64_t bound_ns)
     *poll = (struct hf_busy_poll){.bound_ns = bound_ns, .wanted = HF_BUSY_POLL_ROW, .skip_next = 1};
 }
 
-/* Learns from the gap before this input, in which there was nothing to do. */
+/* Learns from the gap without work that has just ended. */
 static void learn(struct hf_busy_poll *poll, uint64_t gap_ns)
 {
     uint64_t is_short = poll->looking ? poll->bound_ns : HF_BUSY_POLL_SLEEP * poll->bound_ns;
@@ -47,7 +47,7 @@ bool hf_busy_poll_idle(struct hf_busy_poll *poll, uint64_t now_ns)
     return poll->looking;
 }
 
-/* Handles a request that waits alone for its answer. */
+/* Decides whether to poll for the answer to a request that waits alone. */
 static void await_answer(struct hf_busy_poll *poll, uint64_t now_ns)
 {
     if (!poll->wait_ns) {
@@ -81,7 +81,7 @@ bool hf_busy_poll_turn(struct hf_busy_poll *poll, uint64_t now_ns, bool input, u
         await_answer(poll, now_ns);
     else
         stop_awaiting(poll, now_ns);
-    if (waiting > 0) /* the gap begins when the last waiting request is answered */
+    if (waiting > 0) /* an idle gap begins only when the last waiting request is answered */
         poll->idle_ns = 0;
     return waiting > 0 ? poll->awaiting : hf_busy_poll_idle(poll, now_ns);
 }

@@ -1,6 +1,4 @@
-/*
- * A view of bytes that the view does not own: names, file handles, owner handles, encoded records.
- */
+/* A view of bytes, which does not own them: names, file handles, owner handles, encoded records. */
 #ifndef HF_BASE_BYTES_H
 #define HF_BASE_BYTES_H
 
@@ -24,7 +22,7 @@ static inline struct hf_bytes hf_bytes_str(const char *text)
     return hf_bytes(text, strlen(text));
 }
 
-/* Printable ASCII, and not empty. */
+/* True for printable ASCII that is not empty. */
 static inline bool hf_bytes_is_text(struct hf_bytes bytes)
 {
     for (size_t i = 0; i < bytes.len; i++) {

@@ -1,7 +1,7 @@
 /*
- * The host's clocks. Wall time can be set, and jumps then; monotonic time and boot time only go
- * forward. Monotonic time stands still while the host sleeps; boot time does not, so leases, which
- * other hosts rely on, use boot time.
+ * The host's clocks. Wall time jumps when it is set; monotonic time and boot time only go forward.
+ * Monotonic time stands still while the host sleeps. Boot time does not, so leases, on which other
+ * hosts rely, use boot time.
  */
 #ifndef HF_BASE_CLOCK_H
 #define HF_BASE_CLOCK_H

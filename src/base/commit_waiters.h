@@ -1,11 +1,9 @@
-/*
- * A queue of objects that wait for a batch to become durable: answers that may leave only when the
+/* A queue of objects that wait for a batch to become durable: answers that may leave only when the
  * change they promise is in the store. Batches have ascending numbers and become durable in that
- * order, so the queue is sorted by itself and completing its head needs no search.
+ * order, so the queue needs no sorting and completing its head needs no search.
  *
  * A waiter is part of the object that waits. Its done function is called once and may reuse or free
- * the object.
- */
+ * the object. */
 #ifndef HF_BASE_COMMIT_WAITERS_H
 #define HF_BASE_COMMIT_WAITERS_H
 
@@ -20,10 +18,12 @@ typedef void (*hf_commit_done)(struct hf_commit_waiter *waiter, bool durable);
 
 struct hf_commit_waiter {
     struct hf_list link;
-    struct hf_ticket ticket; /* what the object waits for; all 0: it did not have to wait */
+    struct hf_ticket ticket; /* what the object waits for; all 0: done was called at once */
     hf_commit_done done;
     uint32_t
-        place; /* of the account that it counts for while it waits for a decision (service.h) */
+        /* While the object waits for a decision, it counts for the account with this place
+         * (service.h). */
+        place;
 };
 
 struct hf_commit_waiters {
@@ -45,7 +45,7 @@ static inline void hf_commit_waiters_add(struct hf_commit_waiters *waiters,
             : hf_list_entry(waiters->list.prev, struct hf_commit_waiter, link)->ticket.seq;
 
     /* An answer may depend on an older batch than the answer queued before it. It then waits for
-     * the newer batch, a little longer than necessary, and the queue stays sorted. */
+     * that answer's batch, a little longer than necessary, so that the queue stays sorted. */
     waiter->ticket = (struct hf_ticket){.seq = last > seq ? last : seq};
     waiter->done = done;
     hf_list_add_tail(&waiters->list, &waiter->link);
@@ -63,7 +63,8 @@ static inline void hf_commit_waiters_reached(struct hf_commit_waiters *waiters, 
     }
 }
 
-/* A batch failed. The core has undone it and all that came after it, so every waiter fails. */
+/* Fails every waiter, because a batch failed: the core has undone that batch and all later changes.
+ */
 static inline void hf_commit_waiters_failed(struct hf_commit_waiters *waiters)
 {
     struct hf_commit_waiter *waiter;

@@ -1,12 +1,12 @@
 /*
- * The error codes of all of Holdfast. A function that can fail returns 0 or one of these, always
- * negative. Outputs are the last parameters, and a failure leaves them unchanged unless the
- * function says otherwise.
+ * The error codes of all of Holdfast. A function that can fail returns 0 or one of these codes,
+ * which are negative. Output parameters come last, and a failure leaves them unchanged unless the
+ * function's comment says otherwise.
  */
 #ifndef HF_BASE_ERROR_H
 #define HF_BASE_ERROR_H
 
-/* columns: code, value, text for people */
+/* The columns of this table: code, value, text for people. */
 #define HF_ERRORS(X)                                                           \
     X(HF_ENOMEM, -1, "out of memory")                                          \
     X(HF_EINVAL, -2, "invalid value")                                          \

@@ -5,10 +5,10 @@
 
 /* ---- hash for tables in memory ---- */
 
-/* The constants are arbitrary: odd, with 32 one bits spread over the word. */
+/* These constants are arbitrary odd numbers with 32 one bits spread over the word. */
 #define LENGTH_MIX 0x9e3779b97f4a7c15ULL
 
-/* Multiplies to 128 bits and folds both halves into one. */
+/* Multiplies two numbers to 128 bits and folds both halves into one. */
 static inline uint64_t fold(uint64_t a, uint64_t b)
 {
     __extension__ unsigned __int128 product = (unsigned __int128)a * b;
@@ -33,8 +33,8 @@ static inline uint64_t load32(const uint8_t *p)
 }
 
 /*
- * b must already be masked by k0 or by a value derived from it. If a peer could make one factor 0,
- * the product would be 0 whatever the other factor and the key are.
+ * Computes the final hash. b must already be masked by k0 or by a value derived from k0: if a
+ * client could make one factor 0, the product would be 0 whatever the other factor and the key are.
  */
 static inline uint64_t finish(const struct hf_hash_key *key, uint64_t a, uint64_t b)
 {

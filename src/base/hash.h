@@ -1,6 +1,6 @@
 /*
- * Keyed hashes for input from the network. The key is drawn at random at start; without it a peer
- * cannot choose names or file handles that all fall into one bucket.
+ * Keyed hashes for input from the network. The key is drawn at random at the start of the process;
+ * a client that does not know it cannot choose names or file handles that all fall into one bucket.
  *
  * hf_hash() is for tables in memory. It is built like wyhash (Wang Yi): sixteen bytes at a time are
  * masked with the key and with the state so far, multiplied to 128 bits, and the two halves are
@@ -23,7 +23,7 @@ struct hf_hash_key {
 
 uint64_t hf_hash(const struct hf_hash_key *key, const void *data, size_t len);
 
-/* Hashes a number, or combines a hash with a further part of a composite key. */
+/* Hashes a number, or combines a hash with the next part of a composite key. */
 uint64_t hf_hash_u64(const struct hf_hash_key *key, uint64_t a, uint64_t b);
 
 uint64_t hf_siphash(const struct hf_hash_key *key, const void *data, size_t len);

@@ -1,21 +1,21 @@
 /*
- * A histogram whose bucket bounds are powers of two. Finding the bucket takes one instruction, so
- * that timing a request costs little more than reading the clock (ADM-02). It is not thread-safe:
- * one thread updates and reads it.
+ * A histogram whose bucket bounds are powers of two. Finding a value's bucket takes one
+ * instruction, so that timing a request costs little more than reading the clock (ADM-02). Not
+ * thread-safe: one thread updates and reads a histogram.
  */
 #ifndef HF_BASE_HISTOGRAM_H
 #define HF_BASE_HISTOGRAM_H
 
 #include <stdint.h>
 
-enum { HF_HISTOGRAM_BUCKETS = 36 }; /* the last one takes all above 2^34: 17 s in ns */
+enum { HF_HISTOGRAM_BUCKETS = 36 }; /* the last bucket takes all values above 2^34: 17 s in ns */
 
 struct hf_histogram {
-    uint64_t counts[HF_HISTOGRAM_BUCKETS]; /* counts[i] counts values above 2^(i-1), up to 2^i */
+    uint64_t counts[HF_HISTOGRAM_BUCKETS]; /* bucket i counts values above 2^(i-1), up to 2^i */
     uint64_t sum;
 };
 
-/* Counts the same value n times. */
+/* Counts a value n times. */
 static inline void hf_histogram_observe_n(struct hf_histogram *histogram, uint64_t value,
                                           uint64_t n)
 {

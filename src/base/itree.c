@@ -31,13 +31,13 @@ static uint64_t greatest(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Returns the greatest last of the node and of its left subtree. */
+/* Returns the greatest end of a range in the node and its left subtree. */
 static uint64_t max_with_left(const struct hf_itree_node *node)
 {
     return node->left ? greatest(node->left_max, node->last) : node->last;
 }
 
-/* Returns the greatest last of a whole subtree, found along its right edge. */
+/* Returns the greatest end of a range in a whole subtree, which is found along its right edge. */
 static uint64_t max_of(const struct hf_itree_node *node)
 {
     uint64_t max = 0;
@@ -53,13 +53,13 @@ static bool has_only(const struct hf_itree_node *node, const void *tag)
     return !node || (node->uniform && node->tag == tag);
 }
 
-/* True if all nodes of the subtree have one tag, judged by what its children know. */
+/* True if all nodes of the subtree have one tag, according to the `uniform` of its children. */
 static bool is_uniform(const struct hf_itree_node *node)
 {
     return has_only(left_of(node), node->tag) && has_only(right_of(node), node->tag);
 }
 
-/* Puts `with`, which may be NULL, in the place of node in its parent. */
+/* Replaces node by `with`, which may be NULL, in node's parent. */
 static void replace_child(struct hf_itree *tree, struct hf_itree_node *parent,
                           const struct hf_itree_node *node, struct hf_itree_node *with)
 {
@@ -83,7 +83,7 @@ static int8_t lesser(int8_t a, int8_t b)
     return (int8_t)(a < b ? a : b);
 }
 
-/* Corrects uniform after y took the place of x, which is now its child. */
+/* Corrects `uniform` after a rotation has put y in the place of its new child x. */
 static void rotate_uniform(struct hf_itree_node *x, struct hf_itree_node *y)
 {
     y->uniform = x->uniform;
@@ -91,10 +91,8 @@ static void rotate_uniform(struct hf_itree_node *x, struct hf_itree_node *y)
         x->uniform = is_uniform(x);
 }
 
-/*
- * A rotation moves the child up and the node down on one side. The new balances are computed from
- * the heights, which covers single and double rotations alike.
- */
+/* Rotates a subtree: the child moves up and the node moves down on one side. The formulas for the
+ * new balances hold for any heights, so they cover single and double rotations alike. */
 static struct hf_itree_node *rotate_left(struct hf_itree *tree, struct hf_itree_node *x)
 {
     struct hf_itree_node *y = right_of(x);
@@ -131,7 +129,9 @@ static struct hf_itree_node *rotate_right(struct hf_itree *tree, struct hf_itree
     return y;
 }
 
-/* Rebalances a subtree that is two levels deeper on one side; returns its new root. */
+/*
+ * Rebalances a subtree in which one side is two levels deeper than the other; returns its new root.
+ */
 static struct hf_itree_node *rebalance(struct hf_itree *tree, struct hf_itree_node *node)
 {
     if (node->balance > 0) {
@@ -170,7 +170,7 @@ void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
     for (; parent; node = parent, parent = parent_of(parent)) {
         parent->balance = (int8_t)(parent->balance + (node == right_of(parent) ? 1 : -1));
         if (parent->balance == 0)
-            return; /* the height is unchanged, so no ancestor needs rebalancing */
+            return; /* the subtree's height is unchanged, so no ancestor needs rebalancing */
         if (parent->balance < -1 || parent->balance > 1) {
             rebalance(tree, parent);
             return;
@@ -178,42 +178,42 @@ void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
     }
 }
 
-/*
- * Updates left_max from node up to until, after a range that ended at lost was removed from the
- * left or right subtree of node.
- */
+/* Updates left_max from node up to the ancestor `until`, after a range that ended at `lost` was
+ * removed from the left or right subtree of node. */
 static void fix_max(struct hf_itree_node *node, bool left, const struct hf_itree_node *until,
                     uint64_t lost)
 {
     for (; node != until; node = parent_of(node)) {
-        HF_ASSERT(node); /* until is an ancestor of node */
+        HF_ASSERT(node); /* `until` is an ancestor of node */
         if ((left ? node->left_max : node->last) > lost)
-            return; /* another range has the greatest last here, and so in all ancestors: nothing
-                       changes above */
+            /* Another range has the greatest end here, and so in all ancestors: no left_max changes
+             * above. */
+            return;
         if (left)
             node->left_max = max_of(left_of(node));
         left = is_left_child(node);
     }
 }
 
-/* Updates uniform from node up to until, after a range was removed from the subtree of node. */
+/* Updates `uniform` from node up to the ancestor `until`, after a range was removed from the
+ * subtree of node. */
 static void fix_uniform(struct hf_itree_node *node, const struct hf_itree_node *until)
 {
     for (; node != until; node = parent_of(node)) {
         bool uniform = is_uniform(node);
         if (uniform == node->uniform)
-            return; /* uniform is unchanged here, so it is in all ancestors */
+            return; /* `uniform` is unchanged here, so it is unchanged in all ancestors */
         node->uniform = uniform;
     }
 }
 
-/* Rebalances upwards after the subtree on one side of node has become one level lower. */
+/* Rebalances the ancestors after the subtree on one side of node has become one level lower. */
 static void retrace_removal(struct hf_itree *tree, struct hf_itree_node *node, bool left)
 {
     while (node) {
         node->balance = (int8_t)(node->balance + (left ? 1 : -1));
         if (node->balance == 1 || node->balance == -1)
-            return; /* the height is unchanged, so no ancestor needs rebalancing */
+            return; /* the subtree's height is unchanged, so no ancestor needs rebalancing */
         if (node->balance != 0) {
             node = rebalance(tree, node);
             if (node->balance != 0)
@@ -224,11 +224,12 @@ static void retrace_removal(struct hf_itree *tree, struct hf_itree_node *node, b
     }
 }
 
-/* Removes a node with two children: its successor, which has no left child, takes its place. */
+/* Removes a node with two children: its successor in order, which has no left child, takes its
+ * place. */
 static void remove_inner(struct hf_itree *tree, struct hf_itree_node *node)
 {
     struct hf_itree_node *heir = right_of(node);
-    struct hf_itree_node *low; /* the lowest node whose subtree became lower */
+    struct hf_itree_node *low; /* the lowest node in which a subtree became lower */
     bool left;
 
     while (heir->left)
@@ -271,7 +272,7 @@ void hf_itree_remove(struct hf_itree *tree, struct hf_itree_node *node)
     retrace_removal(tree, parent, left);
 }
 
-/* Returns the first ancestor that comes after the node in order, or NULL. */
+/* Returns the first ancestor that comes after the node in the tree's order, or NULL. */
 static struct hf_itree_node *next_ancestor(const struct hf_itree_node *node)
 {
     struct hf_itree_node *parent = parent_of(node);
@@ -303,9 +304,10 @@ struct hf_itree_node *hf_itree_next(const struct hf_itree_node *node)
 }
 
 /*
- * Finds the first range in the subtree that overlaps [first, last]. Going left when left_max >=
- * first is correct: the range there that ends at or after first either begins at or before last,
- * and so overlaps; or it begins after last, and then so does everything to its right.
+ * Finds the first range in the subtree that overlaps [first, last]. If left_max >= first, going
+ * left is correct. Some range on the left ends at or after first. If it begins at or before last,
+ * it overlaps; if it begins after last, so does everything to its right, and the right side has no
+ * result.
  */
 static struct hf_itree_node *overlap_in(struct hf_itree_node *node, uint64_t first, uint64_t last)
 {
@@ -343,7 +345,7 @@ struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, ui
     }
 }
 
-/* Returns the first node with another tag; the subtree must have one. */
+/* Returns the first node of the subtree whose tag differs; there must be one. */
 static struct hf_itree_node *other_in(struct hf_itree_node *node, const void *tag)
 {
     for (;;) {
@@ -356,7 +358,7 @@ static struct hf_itree_node *other_in(struct hf_itree_node *node, const void *ta
     }
 }
 
-/* Returns the next node, in order, with another tag. */
+/* Returns the next node, in the tree's order, whose tag differs. */
 static struct hf_itree_node *next_other(struct hf_itree_node *node, const void *tag)
 {
     for (;;) {
@@ -369,9 +371,9 @@ static struct hf_itree_node *next_other(struct hf_itree_node *node, const void *
 }
 
 /*
- * Of the ranges with the tag that begin before first, only one can reach it, because they do not
- * overlap. All ranges that begin between first and last overlap [first, last], so from there on
- * only the tags matter.
+ * Skips ranges with the tag. Of those that begin before first, only one can reach first, because
+ * ranges of one tag do not overlap each other. All ranges that begin between first and last overlap
+ * [first, last], so from first on only the tags matter.
  */
 static struct hf_itree_node *skip_tag(struct hf_itree_node *node, uint64_t first, uint64_t last,
                                       const void *tag)

@@ -1,7 +1,7 @@
 /*
- * Intrusive, circular, doubly linked list. A node is part of the object it links, so adding and
- * removing cannot fail; the list does not own its nodes. A removed node is linked to itself, which
- * is how hf_list_linked() recognises it.
+ * Intrusive, circular, doubly linked list. A node is part of the object that it links, so adding
+ * and removing cannot fail; the list does not own its nodes. A removed node is linked to itself, by
+ * which hf_list_linked() recognises it.
  */
 #ifndef HF_BASE_LIST_H
 #define HF_BASE_LIST_H
@@ -32,7 +32,7 @@ static inline bool hf_list_linked(const struct hf_list *node)
     return node->next != node;
 }
 
-/* Inserts node after pos; if pos is the head of the list, node becomes the first. */
+/* Inserts node after pos; if pos is the head of the list, node becomes the first node. */
 static inline void hf_list_add_after(struct hf_list *pos, struct hf_list *node)
 {
     node->prev = pos;
@@ -58,7 +58,7 @@ static inline void hf_list_remove(struct hf_list *node)
     hf_list_init(node);
 }
 
-/* Moves all nodes of from to the end of to, which leaves from empty. */
+/* Moves all nodes of the list `from` to the end of the list `to`, which leaves `from` empty. */
 static inline void hf_list_splice_tail(struct hf_list *to, struct hf_list *from)
 {
     if (hf_list_empty(from))
@@ -75,7 +75,9 @@ static inline void hf_list_splice_tail(struct hf_list *to, struct hf_list *from)
 #define hf_list_first(list, type, member) \
     (hf_list_empty(list) ? NULL : hf_list_entry((list)->next, type, member))
 
-/* The loop body must not remove the current node; use the _safe form for that. */
+/*
+ * Iterates over a list. The loop body must not remove the current node; the _safe form allows that.
+ */
 #define hf_list_foreach(node, list) \
     for (struct hf_list * (node) = (list)->next; (node) != (list); (node) = (node)->next)
 

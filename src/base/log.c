@@ -14,17 +14,19 @@
 #include "base/utf8.h"
 
 enum {
-    LINE_MAX_BYTES = 4096, /* a longer line is cut, and says so */
-    WINDOW_S = 10,         /* in each window of this length a kind of line may pass "burst" times */
-    KINDS_MAX = 256,       /* a power of two, several times the number of events that exist */
-    STOP_MS = 5000,        /* at exit, a reader that takes nothing may delay us by this much */
-    PAST_QUEUE_MS = 100,   /* a line that goes past the queue may wait this long for the reader */
+    LINE_MAX_BYTES = 4096, /* a longer log line is cut, and its end says so */
+    WINDOW_S = 10,         /* In each window of this length, "burst" lines of a kind may pass. */
+    KINDS_MAX = 256,       /* a power of two, several times the number of event names that exist */
+    /* how long a reader that takes nothing may delay the exit of the process */
+    STOP_MS = 5000,
+    PAST_QUEUE_MS = 100, /* how long a line that bypasses the queue may wait for the reader */
 };
 
 static const char *const LEVELS[] = {"error", "warn", "info", "debug"};
 static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>", "<7>"}; /* as in syslog(3) */
 
-/* One event name, and how many of its lines passed and were left out in the current window. */
+/* The counts of one event name: how many of its lines passed and were left out in the current
+ * window. */
 struct kind {
     const char *event; /* NULL: a free slot */
     uint64_t window_start_s;
@@ -35,12 +37,12 @@ struct kind {
 static struct {
     enum hf_log_level level;
     enum hf_log_format format;
-    /* guards the fields that follow; it is taken before the queue's own mutex */
+    /* The mutex guards the fields that follow. A thread takes it before the queue's own mutex. */
     pthread_mutex_t mutex;
     struct kind kinds[KINDS_MAX];
 } logger = {HF_LOG_INFO, HF_LOG_TEXT, PTHREAD_MUTEX_INITIALIZER, {{0}}};
 
-/* A line that is being built; text that does not fit is dropped, and cut is set. */
+/* A log line under construction; text that does not fit is dropped, and `cut` is set. */
 struct line {
     char text[LINE_MAX_BYTES];
     size_t len;
@@ -58,10 +60,8 @@ bool hf_log_enabled(enum hf_log_level level)
     return level <= logger.level;
 }
 
-/*
- * systemd names the device and inode of the stream that it gave us. If standard error was
- * redirected since, device and inode differ.
- */
+/* True if standard error is the stream to the journal that systemd gave us: JOURNAL_STREAM names
+ * that stream's device and inode, which differ if standard error was redirected since. */
 static bool is_journal(void)
 {
     const char *stream = getenv("JOURNAL_STREAM");
@@ -74,7 +74,7 @@ static bool is_journal(void)
     return strcmp(stream, ours) == 0;
 }
 
-static bool journal; /* the answer, found at the first call */
+static bool journal; /* the result of the first call, kept for later calls */
 
 static void look_for_journal(void)
 {
@@ -96,7 +96,7 @@ const char *hf_log_priority(enum hf_log_level level)
 
 static void put(struct line *line, const char *text, size_t len)
 {
-    enum { TAIL = 8 }; /* bytes that are kept free for the end of the line */
+    enum { TAIL = 8 }; /* how many bytes are reserved for the end of the line */
     size_t room = sizeof(line->text) - TAIL - line->len;
 
     if (len > room) {
@@ -112,7 +112,8 @@ static void put_str(struct line *line, const char *text)
     put(line, text, strlen(text));
 }
 
-/* Both formats quote alike: JSON's rules are strict enough for the text form too. */
+/* Writes a quoted string. Text and JSON format share JSON's rules, which are strict enough for
+ * both. */
 static void put_quoted(struct line *line, struct hf_bytes bytes)
 {
     put_str(line, "\"");
@@ -142,7 +143,7 @@ static void put_quoted(struct line *line, struct hf_bytes bytes)
     put_str(line, "\"");
 }
 
-/* A word needs no quotes in the text form. */
+/* True for a word, which needs no quotes in the text format. */
 static bool is_word(struct hf_bytes bytes)
 {
     for (size_t i = 0; i < bytes.len; i++) {
@@ -232,7 +233,8 @@ static void build_json(struct line *line, enum hf_log_level level, const char *e
         put_str(line, f->key);
         put_str(line, "\":");
         put_value(line, f, true);
-        if (line->cut) { /* a field goes in whole or not at all: the line stays valid JSON */
+        /* a field goes in whole or not at all, so that the line stays valid JSON */
+        if (line->cut) {
             line->len = mark;
             break;
         }
@@ -249,7 +251,8 @@ static uint64_t now_s(void)
     return (uint64_t)now.tv_sec;
 }
 
-/* Events are string constants, so their address is their identity. */
+/* Finds the counts of an event. Events are string constants, so an event's address identifies it.
+ */
 static struct kind *kind_of(const char *event)
 {
     size_t slot = ((uintptr_t)event * 0x9e3779b97f4a7c15u) >> 56;
@@ -267,8 +270,8 @@ static struct kind *kind_of(const char *event)
     HF_UNREACHABLE();
 }
 
-/* True if a line of this kind may pass now; *held_back then says how many did not since the last
- * one that did. */
+/* True if a line of this kind may pass now. *held_back then says how many lines of the kind were
+ * left out since the last one that passed. */
 static bool may_pass(struct kind *kind, unsigned burst, uint64_t *held_back)
 {
     uint64_t now = now_s();
@@ -311,7 +314,7 @@ static void build_line(struct line *line, enum hf_log_level level, const char *e
 
 static void write_line(enum hf_log_level level, const char *event, const struct hf_field *fields)
 {
-    static struct line line; /* guarded by the mutex */
+    static struct line line; /* the line under construction, guarded by the mutex */
 
     build_line(&line, level, event, fields);
     hf_log_queue_put(line.text, line.len);
@@ -328,8 +331,8 @@ void hf_log_write_past_queue(enum hf_log_level level, const char *event,
         (void)!write(STDERR_FILENO, line.text, line.len);
 }
 
-/* fields is an array that ends with HF_FIELD_END; the count of lines left out is written behind
- * them. */
+/* Writes a line with the fields, an array that ends with HF_FIELD_END, and behind them the count of
+ * lines that were left out. */
 static void write_counted(enum hf_log_level level, const char *event, const struct hf_field *fields,
                           uint64_t held_back)
 {
@@ -360,8 +363,8 @@ void hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
     pthread_mutex_unlock(&logger.mutex);
 }
 
-/* Logs how many lines were left out, of each kind whose window is over, or (at_end) of every kind.
- * True if some are still to be reported. */
+/* Logs how many lines were left out of each kind whose window is over or, with at_end, of every
+ * kind. Returns true if some are still to be reported. */
 static bool report_left_out(bool at_end)
 {
     uint64_t now = now_s();

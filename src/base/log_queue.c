@@ -12,17 +12,17 @@
 
 enum { QUEUE_BYTES = 1 << 20, REPORT_MS = 1000 };
 
-/* The bytes from number "written" to number "put", of all bytes ever put, wait to be written. Byte
- * n is stored at n modulo QUEUE_BYTES. */
+/* The queue of the log. The bytes from number "written" to number "put", counted over all bytes
+ * ever put, wait to be written. Byte n is stored at n modulo QUEUE_BYTES. */
 static struct {
     pthread_mutex_t mutex;
-    pthread_cond_t arrived; /* signalled when lines wait, or when stopping was set */
-    pthread_cond_t drained; /* signalled when nothing waits, or when the thread has left */
+    pthread_cond_t arrived; /* signalled when lines wait, or when the thread must stop */
+    pthread_cond_t drained; /* signalled when no line waits, or when the thread has ended */
     pthread_t thread;
     enum { DIRECT, RUNNING, STOPPING, ABANDONED } state;
     uint64_t put;
     uint64_t written;
-    uint64_t lost; /* lines that were lost since the last report */
+    uint64_t lost; /* how many lines were lost since the last report */
     bool report_wanted;
     bool (*report)(uint64_t lost);
     char bytes[QUEUE_BYTES];
@@ -42,8 +42,8 @@ static struct timespec in_ms(unsigned ms)
     return t;
 }
 
-/* Blocks as long as standard error does. If it refuses bytes for good, because its reader is gone,
- * they are dropped. */
+/* Writes all bytes to standard error, and blocks as long as standard error does. If standard error
+ * refuses them for good, because its reader is gone, they are dropped. */
 static void write_all(const char *data, size_t len)
 {
     while (len > 0) {
@@ -52,7 +52,7 @@ static void write_all(const char *data, size_t len)
         if (n >= 0) {
             data += n;
             len -= (size_t)n;
-        } else if (errno == EAGAIN) { /* a standard error that another process made non-blocking */
+        } else if (errno == EAGAIN) { /* another process made standard error non-blocking */
             struct pollfd pollfd = {.fd = STDERR_FILENO, .events = POLLOUT};
             (void)poll(&pollfd, 1, -1);
         } else if (errno != EINTR) {
@@ -87,7 +87,7 @@ void hf_log_queue_put(const char *line, size_t len)
     pthread_mutex_unlock(&queue.mutex);
 }
 
-/* The caller holds the mutex; it is released while bytes are written. */
+/* Writes the waiting bytes. The caller holds the mutex, which is released during the write. */
 static void write_waiting(void)
 {
     size_t at = queue.written % QUEUE_BYTES;
@@ -96,7 +96,8 @@ static void write_waiting(void)
     if (len > QUEUE_BYTES - at)
         len = QUEUE_BYTES - at;
     pthread_mutex_unlock(&queue.mutex);
-    write_all(queue.bytes + at, len); /* these bytes are not touched until written moves on */
+    /* other threads do not touch these bytes before `written` moves on */
+    write_all(queue.bytes + at, len);
     pthread_mutex_lock(&queue.mutex);
     queue.written += len;
     if (queue.written == queue.put)
@@ -111,7 +112,8 @@ void hf_log_queue_want_report(void)
     pthread_mutex_unlock(&queue.mutex);
 }
 
-/* Calls the report function without the mutex, because that function puts lines, which takes it. */
+/* Calls the report function without holding the mutex, because that function puts lines, which
+ * takes the mutex. */
 static void make_report(void)
 {
     uint64_t lost = queue.lost;
@@ -158,7 +160,7 @@ int hf_log_queue_start(bool (*report)(uint64_t lost))
 
     queue.report = report;
     queue.state = RUNNING;
-    sigfillset(&all); /* signals are for the thread of the loop */
+    sigfillset(&all); /* the loop thread handles signals, so this thread blocks them all */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&queue.thread, NULL, write_lines, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -167,16 +169,16 @@ int hf_log_queue_start(bool (*report)(uint64_t lost))
     return error ? HF_EUNAVAIL : 0;
 }
 
-/* Waits for the thread to end; false if the deadline has passed. The caller holds the mutex, which
- * is released meanwhile. */
+/* Waits for the log's thread to end; false if the deadline has passed. The caller holds the mutex,
+ * which is released during the wait. */
 static bool wait_for_thread(const struct timespec *deadline)
 {
     return pthread_cond_clockwait(&queue.drained, &queue.mutex, CLOCK_MONOTONIC, deadline) !=
            ETIMEDOUT;
 }
 
-/* A thread that fails an assertion may call this while it holds the mutex, so the function gives up
- * when it cannot get the mutex in time. */
+/* Gives up when it cannot get the mutex in time, because a thread that fails an assertion may call
+ * this while it holds the mutex. */
 void hf_log_queue_flush(unsigned timeout_ms)
 {
     struct timespec deadline = in_ms(timeout_ms);

@@ -5,8 +5,9 @@
 
 enum {
     FIRST_BUCKETS = 16,
-    MOVE_PER_INSERT = 4, /* this many buckets move at each insertion, so the old table is empty long
-                            before the new one is full */
+    /* Each insertion moves this many buckets, so the old table is empty long before the new one is
+     * full. */
+    MOVE_PER_INSERT = 4,
 };
 
 static int table_init(struct hf_map_table *table, size_t buckets, const struct hf_alloc *alloc)
@@ -72,7 +73,7 @@ static void maybe_grow(struct hf_map *map)
     if (map->old.buckets || map->count <= map->now.mask)
         return;
     if (table_init(&bigger, (map->now.mask + 1) * 2, map->alloc) < 0)
-        return; /* without memory the chains get longer, and nothing fails */
+        return; /* if memory runs out, the chains get longer, and nothing fails */
     map->old = map->now;
     map->now = bigger;
     map->moved = 0;

@@ -11,7 +11,7 @@ static unsigned width_of(const struct hf_addr *addr)
     return addr->family == HF_ADDR_IPV4 ? 32 : 128;
 }
 
-/* Returns the mask, within one byte of the address, of the address's first n bits. */
+/* Returns the mask of an address's first n bits, as far as they lie in this byte of the address. */
 static uint8_t mask_of(unsigned byte, unsigned n)
 {
     unsigned left = n > 8 * byte ? n - 8 * byte : 0;

@@ -1,4 +1,4 @@
-/* A network: an IPv4 or IPv6 address and the number of its bits that count. */
+/* A network: an IPv4 or IPv6 address and the number of leading bits that identify the network. */
 #ifndef HF_BASE_NETWORK_H
 #define HF_BASE_NETWORK_H
 
@@ -14,8 +14,8 @@ struct hf_network {
 enum { HF_NETWORK_TEXT_MAX = HF_ADDR_TEXT_MAX + 4 };
 
 /*
- * Parses "192.0.2.0/24", "2001:db8::/32", or a single address. HF_EINVAL if it is neither, or if
- * bits of the address are set that do not count: that is a typing error more often than an intent.
+ * Parses "192.0.2.0/24", "2001:db8::/32", or a single address. Returns HF_EINVAL if text is
+ * neither, or if bits of the host part are set, which is more often a typing error than intended.
  */
 int hf_network_parse(const char *text, struct hf_network *out);
 char *hf_network_format(const struct hf_network *network, char text[HF_NETWORK_TEXT_MAX]);

@@ -1,11 +1,9 @@
-/*
- * Objects of one size that are used again and again, so that the path of a request allocates only
- * until the pool is as large as it ever needs to be. Every object begins with a struct hf_list,
- * which links it into the pool while it is unused.
+/* A pool of objects of one size that are used again and again, so that a request allocates memory
+ * only until the pool is as large as it ever needs to be. Every object begins with a struct
+ * hf_list, which links it into the pool while it is unused.
  *
  * A new object is all zero; a reused one keeps its content, so that a buffer inside it need not be
- * allocated again.
- */
+ * allocated again. */
 #ifndef HF_BASE_POOL_H
 #define HF_BASE_POOL_H
 
@@ -15,7 +13,7 @@
 struct hf_pool {
     struct hf_list unused;
     const struct hf_alloc *alloc;
-    size_t size; /* the size of one object */
+    size_t size; /* the size of one object of the pool */
 };
 
 static inline void hf_pool_init(struct hf_pool *pool, const struct hf_alloc *alloc, size_t size)
@@ -24,8 +22,8 @@ static inline void hf_pool_init(struct hf_pool *pool, const struct hf_alloc *all
     hf_list_init(&pool->unused);
 }
 
-/* Takes an unused object out of the pool, or returns NULL if there is none. It serves to free what
- * the pool holds. */
+/* Takes an unused object out of the pool, or returns NULL if there is none. The pool's owner uses
+ * it to free all objects. */
 static inline void *hf_pool_pop(struct hf_pool *pool)
 {
     struct hf_list *object = pool->unused.next;
@@ -36,7 +34,7 @@ static inline void *hf_pool_pop(struct hf_pool *pool)
     return object;
 }
 
-/* Returns NULL when memory runs out. */
+/* Takes an unused object, or allocates one. Returns NULL if memory runs out. */
 static inline void *hf_pool_take(struct hf_pool *pool)
 {
     void *object = hf_pool_pop(pool);
@@ -44,7 +42,8 @@ static inline void *hf_pool_take(struct hf_pool *pool)
     return object ? object : hf_calloc(pool->alloc, 1, pool->size);
 }
 
-/* Gives an object back. It will be taken first, because it is still in the processor's cache. */
+/* Gives an object back to the pool. The next take returns it, because it is still in the
+ * processor's cache. */
 static inline void hf_pool_give(struct hf_pool *pool, void *object)
 {
     hf_list_add_head(&pool->unused, object);

@@ -6,7 +6,7 @@
 #include "base/hex.h"
 #include "base/utf8.h"
 
-/* Returns how many bytes at p stand for themselves; 0: the first one must be quoted. */
+/* Returns how many bytes at p need no quoting; 0: the first byte must be quoted. */
 static size_t plain(const uint8_t *p, size_t left)
 {
     if (p[0] >= 0x80)

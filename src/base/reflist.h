@@ -1,6 +1,7 @@
 /*
- * The list of base/list.h for objects that exist in millions: its links are those of the arena
- * (base/arena.h), where both the nodes and the head must live. It takes 8 bytes instead of 16.
+ * The list of base/list.h for objects that exist in millions: its links are 32-bit links of the
+ * arena (base/arena.h), where both the nodes and the head must live. A node takes 8 bytes instead
+ * of 16.
  */
 #ifndef HF_BASE_REFLIST_H
 #define HF_BASE_REFLIST_H
@@ -42,7 +43,7 @@ static inline void hf_reflist_remove(struct hf_reflist *node)
     hf_reflist_init(node);
 }
 
-/* Moves all nodes of from to the end of to, which leaves from empty. */
+/* Moves all nodes of the list `from` to the end of the list `to`, which leaves `from` empty. */
 static inline void hf_reflist_splice_tail(struct hf_reflist *to, struct hf_reflist *from)
 {
     if (hf_reflist_next(from) == from)

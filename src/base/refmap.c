@@ -4,12 +4,12 @@
 #include "base/error.h"
 
 /*
- * The map grows when there are as many nodes as buckets, and all buckets have been moved long
- * before it would grow again. It shrinks when only one bucket in SPARSE would be used, to a size at
- * which half of them are; so it must lose or gain many nodes before its size changes again. A
- * removal moves so many buckets that the move ends before the last node goes; most of them are
- * empty. A small table never shrinks: nodes that come and go with each request would make it grow
- * and shrink all the time.
+ * When the table changes its size. It grows when there are as many nodes as buckets, and all
+ * buckets have been moved long before it would grow again. It shrinks when only one bucket in
+ * SPARSE would be used, to a size at which half of the buckets are; so the map must lose or gain
+ * many nodes before its size changes again. A removal moves so many buckets, most of which are
+ * empty, that the move ends before the last node goes. A small table never shrinks: nodes that come
+ * and go with each request would make it grow and shrink all the time.
  */
 enum {
     FIRST_BUCKETS = 16,

@@ -2,7 +2,9 @@
 
 #include "base/assert.h"
 
-/* A free object has the cleared first word and a link to the next free object of its block. */
+/*
+ * A free object: its first word is cleared, and a link leads to the next free object of its block.
+ */
 struct free_object {
     uint64_t in_use;
     struct free_object *next;
@@ -12,8 +14,9 @@ struct hf_slab_block {
     struct hf_list link; /* links the block into slab->room */
     char *memory;
     struct free_object *free;
-    size_t index;  /* the block's place in slab->blocks */
-    uint32_t used; /* how many slots were ever handed out; memory beyond them is untouched */
+    size_t index; /* the block's index in slab->blocks */
+    /* How many slots of the block were ever handed out; the memory of the others is untouched. */
+    uint32_t used;
     uint32_t live;
 };
 
@@ -41,9 +44,8 @@ void hf_slab_free(struct hf_slab *slab)
     hf_slab_init(slab, slab->alloc, slab->size);
 }
 
-/*
- * Returns the first place in the table without a block; the table becomes longer if there is none.
- */
+/* Returns the first free index of the slab's table of blocks, and enlarges the table if there is
+ * none. */
 static int find_vacant(struct hf_slab *slab)
 {
     size_t room = slab->blocks_room ? slab->blocks_room * 2 : 8;
@@ -62,7 +64,8 @@ static int find_vacant(struct hf_slab *slab)
     return 0;
 }
 
-/* Blocks are added rarely: inlined into hf_slab_take(), this code would slow it down. */
+/* Adds a block to the slab. Not inlined: blocks are added rarely, and this code would slow
+ * hf_slab_take() down. */
 __attribute__((noinline)) static struct hf_slab_block *add_block(struct hf_slab *slab)
 {
     struct hf_slab_block *block;
@@ -125,8 +128,8 @@ void *hf_slab_take(struct hf_slab *slab)
     return object;
 }
 
-/* The block has become empty. Of two empty blocks the slab keeps the one with the smaller slot
- * numbers, at the end of the list, so that it is used last. */
+/* Called when a block has become empty. The slab keeps only one empty block: of two, the one with
+ * the smaller slot numbers. That one goes to the end of the list, so that it is used last. */
 static void keep_one_empty(struct hf_slab *slab, struct hf_slab_block *block)
 {
     struct hf_slab_block *other = hf_list_entry(slab->room.prev, struct hf_slab_block, link);

@@ -34,7 +34,7 @@ static int read_answer(int fd, uint32_t number, struct hf_sockdiag *out)
     struct inet_diag_msg found;
     ssize_t n;
 
-    do { /* an answer to an earlier question may be left over, and is skipped */
+    do { /* skips a late answer to an earlier question */
         n = recv(fd, answer.bytes, sizeof(answer.bytes), MSG_DONTWAIT);
         if (n < (ssize_t)sizeof(answer.header))
             return HF_EUNAVAIL;
@@ -78,7 +78,7 @@ int hf_sockdiag_connection(int fd, const struct hf_addr *at, const struct hf_add
 {
     int rv = ask(fd, IPPROTO_TCP, at, to, out);
 
-    /* The process has closed the socket, and the kernel names root as its owner. */
+    /* The process has closed this socket, and the kernel wrongly names root as its owner. */
     return rv == 0 && out->inode == 0 ? HF_ENOENT : rv;
 }
 
@@ -87,8 +87,8 @@ int hf_sockdiag_service(int fd, enum hf_transport transport, const struct hf_add
 {
     struct hf_addr any = {.family = at->family};
 
-    /* For UDP the kernel looks up the socket that would receive a packet, so the source comes
-     * first. */
+    /* For UDP the kernel looks up the socket that would receive a packet, so the packet's source
+     * comes first. */
     if (transport == HF_TRANSPORT_UDP)
         return ask(fd, IPPROTO_UDP, &any, at, out);
     return ask(fd, IPPROTO_TCP, at, &any, out);

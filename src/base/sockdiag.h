@@ -1,6 +1,6 @@
 /*
- * Finds the user who owns the socket at the other end of a connection from this host, or at a port
- * of this host. The kernel tells this to every user (sock_diag(7)).
+ * Finds the user who owns the socket at the other end of a connection within this host, or at a
+ * port of this host. The kernel tells this to every user (sock_diag(7)).
  *
  * A question takes two system calls, one to ask and one to read the answer, and never waits.
  */
@@ -14,11 +14,14 @@
 
 struct hf_sockdiag {
     uint32_t uid;
-    /* the inode, as in /proc/PID/fd (socket:[inode]); 0: no process has the socket */
+    /*
+     * The socket's inode, as in /proc/PID/fd (socket:[inode]); 0: no process has the socket open.
+     */
     uint32_t inode;
 };
 
-/* Returns a descriptor for questions, or HF_EUNAVAIL where the kernel cannot be asked. */
+/* Returns a descriptor through which to ask the kernel, or HF_EUNAVAIL where the kernel cannot be
+ * asked. */
 int hf_sockdiag_open(void);
 
 /*
@@ -29,7 +32,7 @@ int hf_sockdiag_open(void);
 int hf_sockdiag_connection(int fd, const struct hf_addr *at, const struct hf_addr *to,
                            struct hf_sockdiag *out);
 
-/* Finds the socket of this host that receives what is sent to this address and port. */
+/* Finds the socket of this host that receives packets sent to this address and port. */
 int hf_sockdiag_service(int fd, enum hf_transport transport, const struct hf_addr *at,
                         struct hf_sockdiag *out);
 

@@ -40,7 +40,7 @@ static int bind_once(int fd, const struct hf_addr *addr)
     case EACCES:
     case EPERM:
         return HF_EDENIED;
-    case EADDRNOTAVAIL: /* the host does not have this address, or not yet */
+    case EADDRNOTAVAIL: /* the host does not have this address, or does not have it yet */
         return HF_EUNAVAIL;
     default:
         return HF_EINVAL;
@@ -49,18 +49,20 @@ static int bind_once(int fd, const struct hf_addr *addr)
 
 int hf_socket_bind(int fd, const struct hf_addr *addr, enum hf_bind how)
 {
-    /* The range of bindresvport(3): services with well-known ports use the numbers below 512. */
+    /* The ports that are tried, as in bindresvport(3): services with well-known ports use those
+     * below 512. */
     enum { FIRST = 512, LAST = 1023, COUNT = LAST - FIRST + 1 };
     struct hf_addr try = *addr;
     uint16_t start = 0;
     int on = 1;
 
     if (how == HF_BIND_ABSENT && setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) < 0)
-        return HF_EUNAVAIL; /* should not happen: sockets of both families have this option */
+        /* should not happen: sockets of IPv4 and of IPv6 both have this option */
+        return HF_EUNAVAIL;
     if (how != HF_BIND_RESERVED)
         return bind_once(fd, addr);
     if (getrandom(&start, sizeof(start), 0) < 0)
-        start = 0; /* the random start only spreads concurrent searches; any value is correct */
+        start = 0; /* without randomness: the random start only spreads concurrent searches */
     for (unsigned i = 0; i < COUNT; i++) {
         int rv;
 
@@ -92,7 +94,8 @@ static int fail(int error)
     }
 }
 
-/* Only a refusal shows that no process listens: a busy one may not accept at once. */
+/* True if no process listens on this Unix socket any more. Only a refused connection shows that: a
+ * busy process may not accept at once. */
 static bool was_left_behind(const struct sockaddr_un *sun, int type)
 {
     int fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -109,7 +112,7 @@ static int clear(const struct sockaddr_un *sun, int type)
     struct stat st;
 
     if (lstat(sun->sun_path, &st) < 0)
-        return 0; /* where the path cannot be looked at, bind() says why */
+        return 0; /* bind() will report a path that cannot be examined */
     if (!S_ISSOCK(st.st_mode))
         return fail(EEXIST);
     if (!was_left_behind(sun, type))
@@ -161,10 +164,11 @@ int hf_socket_listen_local(const char *path, int type, mode_t mode, int backlog)
 
 /* ---- addresses of this host ---- */
 
-/* For a destination on this host the kernel selects the destination itself as source. */
+/* True if the kernel selects the destination itself as the source address, as it does for an
+ * address of this host. */
 static bool is_own_source(int fd, const struct hf_addr *addr)
 {
-    enum { ANY_PORT = 9 }; /* the port does not matter: nothing is sent */
+    enum { ANY_PORT = 9 }; /* any port will do: no packet is sent */
     struct hf_addr to = *addr;
     struct hf_addr from;
     struct sockaddr_storage sa;

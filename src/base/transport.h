@@ -1,6 +1,6 @@
 /*
- * The transports of ONC RPC. A client's record on stable storage says which one it used last, so
- * these numbers must never change.
+ * The transports of ONC RPC. A client's record in the store says which transport the client used
+ * last, so these numbers must never change.
  */
 #ifndef HF_BASE_TRANSPORT_H
 #define HF_BASE_TRANSPORT_H

@@ -44,8 +44,8 @@ void hf_trust_read_system(void)
     (void)fclose(file);
 }
 
-/* The peer is at a loopback address: the kernel drops packets with such addresses that come from
- * outside. */
+/* Returns the trust in a peer at a loopback address. Such an address is genuine: the kernel drops
+ * packets from outside that carry one. */
 static enum hf_trust trust_of_local(const struct hf_addr *peer, uint32_t uid)
 {
     if (uid == HF_UID_UNKNOWN)
@@ -66,7 +66,7 @@ enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *pee
         return trust_of_local(peer, uid);
     if (transport == HF_TRANSPORT_UDP)
         return HF_TRUST_NOTHING;
-    if (is_user(uid)) /* a user of this host, who calls from an address other than loopback */
+    if (is_user(uid)) /* a user of this host who calls from an address other than loopback */
         return HF_TRUST_USER;
     return hf_addr_is_reserved_port(peer) ? HF_TRUST_RESERVED : HF_TRUST_CONNECTED;
 }
@@ -76,8 +76,10 @@ struct hf_addr hf_trust_account(enum hf_trust trust, const struct hf_addr *peer,
     struct hf_addr account = *peer;
 
     if (trust == HF_TRUST_USER)
-        account = (struct hf_addr){
-            .family = HF_ADDR_IPV4, .bytes = {127, 0, 0, 1}, .scope = uid}; /* uid is not 0 */
+        account = (struct hf_addr){/* a peer with HF_TRUST_USER never has uid 0 */
+                                   .family = HF_ADDR_IPV4,
+                                   .bytes = {127, 0, 0, 1},
+                                   .scope = uid};
     account.port = 0;
     return account;
 }

@@ -1,10 +1,11 @@
 /*
- * Trust: what a peer has shown of itself, and what it may cause (SPEC section 9). One table says it
- * for every room that RPC reaches, instead of checks here and there. (Administration has levels of
- * its own: admin/access.h.)
+ * Trust: what a peer has proved about itself, and what it is therefore allowed to cause (SPEC
+ * section 9). One table defines it for every room that handles RPC, instead of checks here and
+ * there. (Administration has levels of its own: admin/access.h.)
  *
- * A peer that is not exempt has an account, to which all that it uses is charged: a host by its
- * address, a user of this host by his user id, however many loopback addresses he uses.
+ * A peer that is not exempt has an account, to which all its use of the server is charged: a host
+ * by its address, a user of this host by user id, however many loopback addresses the user calls
+ * from.
  */
 #ifndef HF_BASE_TRUST_H
 #define HF_BASE_TRUST_H
@@ -16,37 +17,41 @@
 #include "base/transport.h"
 
 enum hf_trust {
-    HF_TRUST_NOTHING,   /* the peer sent one datagram, whose source address may be forged */
-    HF_TRUST_ANSWERED,  /* the peer sent a datagram, and took a lock that we granted it by callback,
-                           as only the host that waits for it does */
-    HF_TRUST_CONNECTED, /* the peer is connected by TCP, so packets to its address reach it */
-    HF_TRUST_RESERVED,  /* the peer uses TCP from a reserved port: root of its host */
-    HF_TRUST_USER,      /* a user of this host, over loopback or a local socket */
-    HF_TRUST_OURS, /* root of this host, or the user that the daemon runs as, as the kernel says */
-    HF_TRUST_ROOT, /* root of this host, from a reserved port, as this host's kernel calls */
+    HF_TRUST_NOTHING, /* The peer sent one datagram, whose source address may be forged. */
+    /* The peer sent a datagram, and took a lock that we granted it by callback; only the host that
+     * waits for the lock does that. */
+    HF_TRUST_ANSWERED,
+    HF_TRUST_CONNECTED, /* The peer is connected by TCP, so packets to its address reach it. */
+    HF_TRUST_RESERVED,  /* The peer uses TCP from a reserved port, so it is root of its host. */
+    HF_TRUST_USER,      /* The peer is a user of this host, over loopback or a local socket. */
+    /* The kernel names root of this host, or the user that the daemon runs as, as the peer. */
+    HF_TRUST_OURS,
+    /* The peer is root of this host, calling from a reserved port, as this host's kernel does. */
+    HF_TRUST_ROOT,
     HF_TRUST_LEVELS,
 };
 
 enum hf_trust_monitors {
     HF_MONITORS_NONE,
-    HF_MONITORS_US, /* SM_MON of this peer may concern this server only */
+    HF_MONITORS_US, /* this peer may register (SM_MON) only for restarts of this server */
     HF_MONITORS_ALL,
 };
 
 struct hf_trust_rights {
     const char *name;
-    unsigned bytes_out; /* calls and answers by UDP may have this many bytes for each byte that came
-                           by UDP (rpc/credit.h); 0: calls have no bound */
-    /* Connections, calls, clients, locks and turns of the peer's account are bounded. */
+    /* For each byte that came by UDP, calls and answers by UDP may have this many bytes
+     * (rpc/credit.h); 0: calls have no bound. */
+    unsigned bytes_out;
+    /* The connections, calls, clients, locks and turns of the peer's account are limited. */
     bool has_quota;
-    /* the peer's notice of its own restart is believed without a question (SEC-04) */
+    /* The peer's notice of its own restart is believed without verification (SEC-04). */
     bool restarts;
     bool speaks_for_hosts; /* the peer may say that another host, or this service, has restarted */
     enum hf_trust_monitors monitors;
 };
 
 /* An answer by UDP has at most this many times the size of its question, whatever the peer has
- * shown, because the question may still be forged (SEC-03). */
+ * proved before, because the question may still be forged (SEC-03). */
 enum { HF_TRUST_ANSWER_FACTOR = 3 };
 
 extern const struct hf_trust_rights hf_trust_rights[HF_TRUST_LEVELS];
@@ -54,21 +59,21 @@ extern const struct hf_trust_rights hf_trust_rights[HF_TRUST_LEVELS];
 /* The user id of a peer whose user the kernel does not tell. */
 #define HF_UID_UNKNOWN UINT32_MAX
 
-/*
- * Sets the first port of this host that an ordinary user may bind: what the system says
- * (ip_unprivileged_port_start), but at most 1024. It is read once, before the process is confined.
- */
+/* Reads from the system which is the first port that an ordinary user may bind
+ * (ip_unprivileged_port_start), but at most 1024. Called once, before the process is confined. */
 void hf_trust_read_system(void);
 void hf_trust_set_first_user_port(uint16_t port); /* for tests */
 
-/* Returns what the sender of a datagram, or the peer of a connection, has shown of itself. uid is
- * its user, if known. */
+/* Returns the trust in the sender of a datagram, or in the peer of a connection. uid is the peer's
+ * user, if known. */
 enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *peer, uint32_t uid);
 
-/* Returns the account of the peer, without a port. */
+/* Returns the account to which the peer's use is charged, without a port. */
 struct hf_addr hf_trust_account(enum hf_trust trust, const struct hf_addr *peer, uint32_t uid);
 
-/* True if limits apply to the account: they apply to all but root of this host. */
+/*
+ * True if limits apply to this account: they apply to all accounts but that of root of this host.
+ */
 static inline bool hf_trust_account_has_quota(const struct hf_addr *account)
 {
     if (!hf_addr_is_loopback(account))
@@ -78,8 +83,8 @@ static inline bool hf_trust_account_has_quota(const struct hf_addr *account)
 
 /*
  * True if an account that has `has` of `total` things may take one more while all accounts together
- * use `used`. The last quarter is for accounts that have few, and the last sixteenth for those that
- * have none; so a few accounts that take all they can leave room for the others.
+ * have `used`. The last quarter of all is for accounts that have few, and the last sixteenth for
+ * those that have none; so a few accounts that take all they can leave room for the others.
  */
 static inline bool hf_trust_has_share(uint32_t total, uint32_t used, uint32_t has)
 {

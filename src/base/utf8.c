@@ -44,6 +44,6 @@ size_t hf_utf8_printable(const uint8_t *p, size_t left)
         code = code << 6 | (p[i] & 0x3f);
     }
     if ((len == 3 && code < 0x800) || (len == 4 && code < 0x10000) || code > 0x10ffff)
-        return 0; /* the sequence is overlong, or beyond Unicode */
+        return 0; /* an overlong sequence, or a number beyond Unicode */
     return is_hidden(code) ? 0 : len;
 }
