@@ -1,5 +1,7 @@
-/* New connections: which account the peer has, whether it may connect, and which other connection
- * makes way. */
+/*
+ * Accepts new connections: finds the account that the peer has, whether the peer may connect, and
+ * which older connection makes way.
+ */
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -20,10 +22,8 @@ static int endpoint(uv_tcp_t *tcp, int (*get)(const uv_tcp_t *, struct sockaddr 
     return hf_addr_from_sockaddr((const struct sockaddr *)&sa, out);
 }
 
-/*
- * The identity of a caller on the local socket: it counts as a caller from loopback, and root as
- * one from a reserved port, because a reserved port has always stood for root.
- */
+/* Sets the addresses of a connection on the local socket: its caller counts as one from loopback,
+ * and root as one from a reserved port, because a reserved port has always stood for root. */
 static int local_endpoints(struct hf_rpc_conn *conn)
 {
     struct ucred cred;
@@ -41,9 +41,9 @@ static int local_endpoints(struct hf_rpc_conn *conn)
 }
 
 /*
- * Returns the user at the other end of a connection from this host, whichever of its addresses it
- * comes from. The kernel is asked once, when the connection is accepted; of a connection from
- * another host it knows no user.
+ * Returns the user at the other end of a connection from this host, whichever of its addresses the
+ * connection comes from. The kernel is asked once, when the connection is accepted; for a
+ * connection from another host it knows no user.
  */
 static uint32_t user_of(const struct hf_rpc_conn *conn)
 {
@@ -69,15 +69,15 @@ static int tcp_endpoints(struct hf_rpc_conn *conn)
 
 static unsigned conns_max(const struct hf_rpc_server *server, const struct hf_rpc_host *host)
 {
-    if (host->exempt) /* an exempt host leaves a quarter of all connections to the others */
+    if (host->exempt) /* an exempt host leaves a quarter of all connections to other hosts */
         return server->config.max_connections - server->config.max_connections / 4;
     return server->config.max_connections_per_host;
 }
 
 /*
- * Returns the connection of the host, other than the new one, that has been silent longest. A
- * search for it would let a host that opens and closes connections make each of them cost a walk
- * over all others.
+ * Returns the connection of the host, other than the new one, that has been silent longest. It
+ * comes first in the host's list; to search for it would let a host that opens and closes
+ * connections make each of them cost a walk over all others.
  */
 static struct hf_rpc_conn *most_silent_of(const struct hf_rpc_host *host,
                                           const struct hf_rpc_conn *fresh)
@@ -89,10 +89,11 @@ static struct hf_rpc_conn *most_silent_of(const struct hf_rpc_host *host,
 }
 
 /*
- * All connections are taken: a connection of a host with more than an equal share makes way. That
- * is the new connection's own host if it has so many. Otherwise it is such a host among those of
- * the connections that have been silent longest, and if there is none, the most silent connection
- * of all makes way.
+ * Chooses the connection that makes way when all connections are taken. If the new connection's own
+ * host has more than an equal share, that host's most silent connection goes. Otherwise the most
+ * silent connection of any host with more than its share goes, searched for only among the
+ * connections that have been silent longest; if none is found, the most silent connection of all
+ * goes.
  */
 static struct hf_rpc_conn *find_victim(struct hf_rpc_server *server, struct hf_rpc_conn *fresh)
 {
@@ -112,7 +113,9 @@ static struct hf_rpc_conn *find_victim(struct hf_rpc_server *server, struct hf_r
     return hf_list_first(&server->conns, struct hf_rpc_conn, link);
 }
 
-/* Makes room for the new connection, which is counted already. */
+/*
+ * Closes an older connection, if a limit demands that, for the new one, which is counted already.
+ */
 static void make_room(struct hf_rpc_conn *conn)
 {
     struct hf_rpc_server *server = conn->listener->server;
@@ -174,7 +177,7 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
     if (!server->config.held && hf_rpc_server_may_send(server))
         conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
     if (!conn) {
-        /* libuv accepts no further connection before this one, so the sweep tries again. */
+        /* Try again in the next sweep: libuv accepts no further connection before this one. */
         listener->backed_up = true;
         return;
     }

@@ -13,9 +13,8 @@
 
 /* ---- questions ---- */
 
-/*
- * Encodes header and arguments into buf as one message. The transaction id is set when it is sent.
- */
+/* Encodes header and arguments into buf as one message. Its transaction id is set when the message
+ * is sent. */
 static int build(struct hf_rpc_client *client, const struct hf_rpc_header *header, hf_codec encode,
                  const void *args, struct hf_buf *buf)
 {
@@ -25,7 +24,7 @@ static int build(struct hf_rpc_client *client, const struct hf_rpc_header *heade
     hf_rpc_put_call(client->scratch, header);
     if (encode) {
         xdrmem_create(&xdr, (char *)client->scratch + len, (u_int)(MESSAGE_MAX - len), XDR_ENCODE);
-        if (!encode(&xdr, (void *)(uintptr_t)args)) /* the codec only reads args */
+        if (!encode(&xdr, (void *)(uintptr_t)args)) /* the codec only reads the arguments */
             return HF_EFORMAT;
         len += xdr_getpos(&xdr);
     }
@@ -33,8 +32,8 @@ static int build(struct hf_rpc_client *client, const struct hf_rpc_header *heade
     return hf_buf_append(buf, client->scratch, len);
 }
 
-/* Returns a transaction id that cannot be guessed from earlier ones (SEC-07), and that no other
- * call waits for. */
+/* Returns a transaction id that cannot be guessed from earlier ones (SEC-07), and that no waiting
+ * call uses. */
 static uint32_t new_xid(struct hf_rpc_client *client)
 {
     uint32_t xid;
@@ -45,13 +44,13 @@ static uint32_t new_xid(struct hf_rpc_client *client)
     return xid;
 }
 
-/* Makes message the question to send, with a new transaction id. */
+/* Makes message the call's question, and gives it a new transaction id. */
 static int put_question(struct hf_rpc_outcall *call, struct hf_bytes message)
 {
     uint32_t xid = new_xid(call->client);
     uint32_t wire = htonl(xid);
 
-    /* If message is a view of the question buffer itself there is nothing to copy. */
+    /* If message is the question buffer itself, nothing needs copying. */
     if (message.data != call->question.data) {
         hf_buf_clear(&call->question);
         if (hf_buf_append(&call->question, message.data, message.len) < 0)
@@ -62,7 +61,7 @@ static int put_question(struct hf_rpc_outcall *call, struct hf_bytes message)
     return 0;
 }
 
-/* Sends message to a port of the peer. */
+/* Sends message to a port of the peer by this transport. */
 static int ask(struct hf_rpc_outcall *call, struct hf_bytes message, uint16_t port,
                enum hf_transport via, uint64_t give_up_ms)
 {
@@ -78,7 +77,7 @@ static int ask(struct hf_rpc_outcall *call, struct hf_bytes message, uint16_t po
     return 0;
 }
 
-/* Builds GETPORT of version 2, which every port mapper speaks. */
+/* Builds rpcbind's GETPORT request of version 2, which every port mapper understands. */
 static int build_getport(struct hf_rpc_outcall *call)
 {
     struct hf_rpc_header header = {0, HF_PROGRAM_RPCBIND, HF_PMAP_VERS, HF_PMAP_GETPORT};
@@ -91,7 +90,8 @@ static int build_getport(struct hf_rpc_outcall *call)
     return build(call->client, &header, xdr_hf_pmap, &map, &call->question);
 }
 
-/* Builds GETADDR of version 4, because the arguments of version 2 cannot name an IPv6 transport. */
+/* Builds rpcbind's GETADDR request of version 4: in version 2 the arguments cannot name an IPv6
+ * transport. */
 static int build_getaddr(struct hf_rpc_outcall *call)
 {
     static char tcp6[] = "tcp6";
@@ -110,8 +110,9 @@ static int build_getaddr(struct hf_rpc_outcall *call)
 }
 
 /*
- * Returns how long the first transport is tried. The kernel repeats a SYN after a second. Where
- * packets are charged, a call has two seconds, and the second transport gets less than one of them.
+ * Returns for how much of the time that is left rpcbind is asked by the first transport. The kernel
+ * repeats a SYN after a second. A call whose packets are charged has two seconds in all, and the
+ * second transport gets less than one of them, so that its SYN is sent only once.
  */
 static uint64_t first_part(const struct hf_rpc_outcall *call, uint64_t left)
 {
@@ -121,10 +122,10 @@ static uint64_t first_part(const struct hf_rpc_outcall *call, uint64_t left)
 }
 
 /*
- * Asks the peer's rpcbind for the port. Over IPv4 the question goes by UDP first and then, with the
- * time left, by TCP, because some firewalls pass only TCP. Over IPv6 it goes by the transport that
- * is wanted, because version 4 answers for the transport of the question (RFC 1833, section 2.2.1).
- * The first attempt leaves time for the second.
+ * Asks the peer's rpcbind for the port. Over IPv4 the question goes by UDP first and then, in the
+ * time that is left, by TCP, because some firewalls pass only TCP. Over IPv6 it goes by the
+ * transport for which the port is wanted, because version 4 answers for the transport of the
+ * question (RFC 1833, section 2.2.1). The first attempt leaves time for the second.
  */
 static int begin_lookup(struct hf_rpc_outcall *call, enum hf_transport via)
 {
@@ -138,7 +139,8 @@ static int begin_lookup(struct hf_rpc_outcall *call, enum hf_transport via)
     if (rv < 0)
         return rv;
     if (call->on_trial) {
-        via = HF_TRANSPORT_UDP; /* UDP, because the kernel would repeat a SYN more often */
+        /* by UDP: over TCP the kernel would repeat the SYN, for which there may be no credit */
+        via = HF_TRANSPORT_UDP;
         left = left < TRIAL_MS ? left : TRIAL_MS;
         last = true;
     }
@@ -174,8 +176,8 @@ static struct hf_portcache_key port_key(const struct hf_rpc_outcall *call)
                                      call->call_args.vers, call->wanted};
 }
 
-/* True if rpcbind named the port in this very call, which was paid from a credit: the next attempt
- * must not pay for another search. */
+/* True if rpcbind named the port during this call, and a credit paid for that question: the next
+ * attempt must not pay for another search. */
 static bool is_port_new(const struct hf_rpc_outcall *call)
 {
     return call->on_trial && call->phase == PHASE_CALL && !call->hinted;
@@ -208,14 +210,14 @@ static void go_on_or_finish(struct hf_rpc_outcall *call, int begun)
 {
     if (begun >= 0)
         return;
-    /* the fault is our own, whatever the question before met with */
+    /* Our own host caused this failure, whatever became of the previous question. */
     call->tried = false;
     finish(call, begun, NULL);
 }
 
 /* ---- answers ---- */
 
-/* Returns the port in an answer of rpcbind, 0 if the program is not registered, or an error. */
+/* Returns the port in an answer of rpcbind; 0 if the program is not registered; or an error. */
 static int read_port(const struct hf_rpc_outcall *call, XDR *xdr)
 {
     char text[HF_RPCB_MAXADDR + 1];
@@ -235,7 +237,7 @@ static int read_port(const struct hf_rpc_outcall *call, XDR *xdr)
     return hf_addr_parse_uaddr(text, &addr) < 0 ? HF_EFORMAT : addr.port;
 }
 
-/* The peer does not serve TCP. Try UDP if the caller allows it. */
+/* Tries the call by UDP, if the caller allows it, after a peer turned out not to serve TCP. */
 static bool try_udp_instead(struct hf_rpc_outcall *call)
 {
     if (call->wanted != HF_TRANSPORT_TCP || !call->call_args.udp_fallback)
@@ -265,10 +267,8 @@ static void lookup_answered(struct hf_rpc_outcall *call, XDR *xdr)
         finish(call, HF_EUNREGISTERED, NULL);
 }
 
-/*
- * The port that the caller remembered does not answer as expected: the program has moved, so ask
- * rpcbind.
- */
+/* Asks rpcbind for the port after the port that the caller remembered did not answer as expected:
+ * the program has probably moved. */
 static bool look_up_anew(struct hf_rpc_outcall *call)
 {
     if (!call->hinted || call->phase != PHASE_CALL)
@@ -283,10 +283,7 @@ static void on_waited_out(uv_timer_t *timer)
     finish(timer->data, 0, NULL);
 }
 
-/*
- * The peer has acknowledged the call. Keep it until its time is over, as the caller asked
- * (wait_out).
- */
+/* Keeps an acknowledged call until its time is over, as the caller asked (wait_out). */
 static void wait_out(struct hf_rpc_outcall *call)
 {
     uint64_t now = uv_now(call->client->loop);
@@ -296,7 +293,7 @@ static void wait_out(struct hf_rpc_outcall *call)
     uv_timer_start(&call->timer, on_waited_out, left, 0);
 }
 
-/* Sends the second call over the same connection, or from the same UDP socket. */
+/* Sends the second call over the connection of the first, or from its UDP socket. */
 static void begin_second(struct hf_rpc_outcall *call)
 {
     struct hf_bytes second = hf_buf_view(&call->second);
@@ -328,7 +325,7 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
         return;
     }
     if (rv == HF_EUNREGISTERED) {
-        call->sends = 0; /* another program received the call and did nothing with it */
+        call->sends = 0; /* an unrelated program received the call and did nothing with it */
         if (look_up_anew(call))
             return;
     }
@@ -346,7 +343,8 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
         finish(call, 0, &xdr);
 }
 
-/* rpcbind did not answer: over IPv4 ask it by TCP, over IPv6 ask it for the other transport. */
+/* Asks rpcbind in another way after it did not answer: over IPv4 by TCP, over IPv6 for the other
+ * transport. */
 static bool look_up_otherwise(struct hf_rpc_outcall *call, enum hf_transport failed)
 {
     if (call->call_args.peer.family == HF_ADDR_IPV6)
@@ -390,8 +388,8 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
     client->loop = loop;
     client->alloc = alloc;
     client->hash_key = *hash_key;
-    /* The transaction ids have a key of their own: they are sent, and must not tell anything about
-     * other hashes. */
+    /* Transaction ids are hashed with a key of their own: they are sent to peers, and must reveal
+     * nothing about other hashes. */
     if (getrandom(&client->xid_key, sizeof(client->xid_key), 0) < 0)
         client->xid_key = (struct hf_hash_key){hf_siphash_u64(hash_key, uv_hrtime(), 1),
                                                hf_siphash_u64(hash_key, uv_hrtime(), 2)};
@@ -477,7 +475,7 @@ void hf_rpc_outcall_give_up(struct hf_rpc_outcall *call)
     finish(call, 0, NULL);
 }
 
-/* Encodes the message, and the second one if there is one. */
+/* Encodes the call's message, and that of the second call if there is one. */
 static int encode(struct hf_rpc_outcall *call, const struct hf_rpc_outcall_args *call_args)
 {
     struct hf_rpc_header header = {0, call_args->prog, call_args->vers, call_args->proc};

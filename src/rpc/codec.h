@@ -1,5 +1,5 @@
-/* The type of every codec that rpcgen makes here (scripts/run-rpcgen): encodes or decodes one
- * object, as the stream says. */
+/* The type of every codec that rpcgen generates here (scripts/run-rpcgen): it encodes or decodes
+ * one object, depending on the direction of the stream. */
 #ifndef HF_RPC_CODEC_H
 #define HF_RPC_CODEC_H
 

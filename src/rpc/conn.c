@@ -34,8 +34,8 @@ static size_t unread_answers(const struct hf_rpc_conn *conn)
     return hf_buf_len(&conn->out) + hf_buf_len(&conn->writing);
 }
 
-/* Counts the bytes that a peer which has stopped reading makes us keep: for its account, and for
- * all together. */
+/* Counts the bytes of unread answers that a peer which has stopped reading makes us keep: for the
+ * peer's account, and for all peers together. */
 static void count_unread(struct hf_rpc_conn *conn)
 {
     size_t now = conn->stuck_ms ? unread_answers(conn) : 0;
@@ -47,9 +47,8 @@ static void count_unread(struct hf_rpc_conn *conn)
     conn->unread = now;
 }
 
-/*
- * True if unread answers take too much memory, and this account has more than an equal share of it.
- */
+/* True if unread answers take too much memory, and this connection's account has more than an equal
+ * share of it. */
 static bool keeps_too_much(const struct hf_rpc_conn *conn)
 {
     const struct hf_rpc_server *server = conn->listener->server;
@@ -98,10 +97,8 @@ void hf_rpc_conn_close(struct hf_rpc_conn *conn)
     hf_list_remove(&conn->link);
     hf_list_remove(&conn->dirty);
     hf_list_remove(&conn->turn);
-    /*
-     * Requests in progress go on: the duplicate request cache keeps their answers for the client's
-     * next connection.
-     */
+    /* Let requests in progress go on: the duplicate request cache keeps their answers for the
+     * client's next connection. */
     hf_list_foreach_safe (node, &conn->calls) {
         hf_list_entry(node, struct hf_rpc_call, link)->conn = NULL;
         hf_list_remove(node);
@@ -130,10 +127,8 @@ static void on_written(uv_write_t *request, int status)
     hf_rpc_conn_flush(conn);
 }
 
-/*
- * Hand the rest that uv_try_write() could not send to libuv, which sends it when the peer reads
- * again.
- */
+/* Hands the bytes that uv_try_write() could not send to libuv, which sends them when the peer reads
+ * again. */
 static void write_rest(struct hf_rpc_conn *conn)
 {
     struct hf_bytes rest;
@@ -192,10 +187,8 @@ void hf_rpc_conn_commit(struct hf_rpc_conn *conn, size_t len)
     hf_buf_commit(&conn->out, HF_RPC_MARK_SIZE + len);
     if (!hf_list_linked(&conn->dirty))
         hf_list_add_tail(&conn->listener->server->dirty, &conn->dirty);
-    /*
-     * One read can hold a thousand short requests with long answers, and not all of those answers
-     * can be buffered here.
-     */
+    /* Send the gathered answers early: one read can hold a thousand short requests with long
+     * answers, which cannot all be buffered here. */
     if (hf_buf_len(&conn->out) >= OUT_MAX)
         hf_rpc_conn_flush(conn);
     count_unread(conn);
@@ -207,10 +200,8 @@ void hf_rpc_conn_answered(struct hf_rpc_conn *conn)
 {
     HF_ASSERT(conn->n_calls > 0);
     conn->n_calls--;
-    /*
-     * A paused connection, or one whose peer has ended it, may have waited for just this answer,
-     * even if the answer is never sent.
-     */
+    /* A paused connection, or one whose peer has ended it, may have waited for this answer, even if
+     * the answer is never sent: look at the connection again. */
     if ((conn->paused || conn->ended) && !hf_list_linked(&conn->dirty))
         hf_list_add_tail(&conn->listener->server->dirty, &conn->dirty);
 }
@@ -229,9 +220,9 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 
     (void)suggested;
     /*
-     * One buffer serves all connections: what is read is processed or copied before the next read.
-     * Without a buffer libuv does not read: the bytes stay in the kernel, and on_read() gets
-     * UV_ENOBUFS.
+     * Gives libuv the read buffer. One buffer serves all connections, because the bytes are
+     * processed or copied before the next read. Without a buffer libuv does not read: the bytes
+     * stay in the kernel, and on_read() gets UV_ENOBUFS.
      */
     if (hf_rpc_server_may_send(conn->listener->server) &&
         hf_rpc_host_left(conn->listener->server, conn->host) > 0)
@@ -240,8 +231,8 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
         *buf = uv_buf_init(NULL, 0);
 }
 
-/* Serves records until the input is used up, or until the connection or its host has to give way.
- */
+/* Serves records until the input is used up, or until the connection or its host must let others
+ * have their turn. */
 static void take_records(struct hf_rpc_conn *conn, struct hf_bytes *input)
 {
     struct hf_rpc_server *server = conn->listener->server;
@@ -269,17 +260,17 @@ static void take_records(struct hf_rpc_conn *conn, struct hf_bytes *input)
         hf_rpc_conn_close(conn);
         return;
     }
-    /*
-     * The time runs from the first byte of a record, so that a peer cannot extend it by sending
-     * byte by byte.
-     */
+    /* The time limit runs from the first byte of a record, so that a peer cannot extend it by
+     * sending byte by byte. */
     if (!hf_marking_partial(&conn->marking))
         conn->owes_ms = 0;
     else if (conn->owes_ms == 0)
         conn->owes_ms = uv_now(conn->tcp.stream.loop);
 }
 
-/* Serves what was read. Input that has to wait for the next turn is kept in conn->input. */
+/*
+ * Serves the bytes that were read. Bytes that must wait for the next turn are kept in conn->input.
+ */
 static void serve(struct hf_rpc_conn *conn, struct hf_bytes input)
 {
     hf_rpc_server_read(conn->listener->server);
@@ -291,8 +282,8 @@ static void serve(struct hf_rpc_conn *conn, struct hf_bytes input)
         hf_rpc_conn_close(conn);
 }
 
-/* n is the number of bytes in the buffer; 0: the peer has ended the connection; less: the
- * connection is broken. */
+/* Handles the result of a read. n is the number of bytes in the buffer; 0: the peer has ended the
+ * connection; negative: the connection is broken. */
 static void received(struct hf_rpc_conn *conn, ssize_t n, const void *bytes)
 {
     if (n < 0) {
@@ -300,7 +291,7 @@ static void received(struct hf_rpc_conn *conn, ssize_t n, const void *bytes)
         return;
     }
     if (n == 0) {
-        conn->ended = true; /* the peer may still read the answers it waits for */
+        conn->ended = true; /* the peer may still read the answers to its requests */
     } else {
         conn->active_ms = uv_now(conn->tcp.stream.loop);
         hf_list_remove(&conn->link);
@@ -314,8 +305,9 @@ static void received(struct hf_rpc_conn *conn, ssize_t n, const void *bytes)
 }
 
 /*
- * Reads from a connection that had to wait with its bytes in the kernel. libuv would read from all
- * such connections of a host at once, and most of them would find their host's share used up again.
+ * Reads from a connection whose bytes had to wait in the kernel. libuv would read from all such
+ * connections of a host at once, and for most of them the host's share of the turn would be used
+ * up.
  */
 static void read_now(struct hf_rpc_conn *conn)
 {
@@ -326,7 +318,7 @@ static void read_now(struct hf_rpc_conn *conn)
     (void)uv_fileno((uv_handle_t *)&conn->tcp.stream, &fd);
     n = read(fd, server->read_chunk, READ_CHUNK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        hf_rpc_conn_flush(conn); /* this lets libuv read again */
+        hf_rpc_conn_flush(conn); /* also lets libuv read again */
     else
         received(conn, n, server->read_chunk);
 }
@@ -373,10 +365,8 @@ bool hf_rpc_conn_read(struct hf_rpc_conn *conn)
     return conn->reading;
 }
 
-/*
- * Resumes or pauses reading according to the limits; lets input that was read already wait for its
- * turn; closes the connection when the peer has ended it and no answer is left to send.
- */
+/* Resumes or pauses reading according to the limits; queues input that was read already for the
+ * next turn; and closes the connection when the peer has ended it and no answer is left to send. */
 static void update_reading(struct hf_rpc_conn *conn)
 {
     bool rest = hf_buf_len(&conn->input) > 0;

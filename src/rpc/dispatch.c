@@ -7,8 +7,8 @@
 
 /* ---- requests ---- */
 
-/* True if the account has as many requests in progress as it may have now. A datagram is counted
- * already, because it keeps the host's record. */
+/* True if the account has as many requests in progress as it may have now. A request by UDP is
+ * already among them, because counting it keeps the host's record alive. */
 static bool is_over_quota(const struct hf_rpc_server *server, const struct hf_rpc_origin *origin)
 {
     const struct hf_rpc_host *host = origin->host;
@@ -71,8 +71,8 @@ static void call_del(struct hf_rpc_call *call)
         hf_rpc_hosts_release(&call->server->hosts, call->host);
 }
 
-/* Handles a repeat of a request that is still in progress: the answer goes to where the repeat came
- * from. */
+/* Handles a repeat of a request that is still in progress: the answer will go to where the repeat
+ * came from. */
 static void redirect(struct hf_rpc_call *first, struct hf_rpc_call *repeat)
 {
     struct hf_rpc_conn *old = first->conn;
@@ -141,10 +141,8 @@ static void refuse_version(struct hf_rpc_call *call, const struct hf_rpc_program
     send_header(call, header, hf_rpc_put_prog_mismatch(header, call->header.xid, low, high));
 }
 
-/*
- * Finds program, version and procedure; answers with an error and returns false if one is not
- * served.
- */
+/* Finds program, version and procedure of a call. If one of them is not served, answers with an
+ * error and returns false. */
 static bool resolve(struct hf_rpc_call *call, const struct hf_rpc_listener *listener)
 {
     const struct hf_rpc_version *version;
@@ -168,10 +166,8 @@ static bool resolve(struct hf_rpc_call *call, const struct hf_rpc_listener *list
     return true;
 }
 
-/*
- * SPEC section 4: a retransmitted request gets the same answer again. Returns true if the request
- * is new.
- */
+/* Checks the duplicate request cache, so that a retransmitted request gets its first answer again
+ * (SPEC section 4). Returns true if the request is new. */
 static bool first_time(struct hf_rpc_call *call, uint64_t hash)
 {
     struct hf_rpc_server *server = call->server;
@@ -216,8 +212,9 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
     }
     call = call_new(server, origin, message);
     if (!call)
-        return; /* out of memory or too many requests in progress: drop the request, as the network
-                   might have; the client repeats it */
+        /* Drop the request, as the network might have: memory ran out, or too many requests are in
+         * progress. The client repeats it. */
+        return;
     call->header = header;
     call->received_ns = server->read_ns;
     server->counters.calls++;
@@ -241,7 +238,7 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
 
 /* ---- answers ---- */
 
-/* Returns the place to encode the answer into. size is an upper bound. */
+/* Returns the memory into which to encode the answer, whose size is at most `size`. */
 static uint8_t *reply_room(struct hf_rpc_call *call, size_t size)
 {
     HF_ASSERT(call->server);
@@ -249,7 +246,8 @@ static uint8_t *reply_room(struct hf_rpc_call *call, size_t size)
         return hf_rpc_conn_room(call->conn, size);
     if (call->udp)
         return hf_udp_room(call->udp);
-    return call->server->scratch; /* the connection is closed; the answer is kept for a repeat */
+    /* the connection is closed: the answer is encoded only for a repeat */
+    return call->server->scratch;
 }
 
 static void answer_datagram(struct hf_rpc_call *call, size_t len)
@@ -271,9 +269,9 @@ static void reply_commit(struct hf_rpc_call *call, const uint8_t *room, size_t l
 }
 
 /*
- * SEC-03: over UDP the question may be forged, and the answer goes to a host that never asked,
- * whatever else that host has shown. So it must not be much longer than the question. Addresses of
- * loopback cannot be forged.
+ * Returns the largest answer to a call (SEC-03). A question by UDP may be forged, and its answer
+ * then goes to a host that never asked, whatever that host has proved before. So the answer must
+ * not be much longer than the question. Loopback addresses cannot be forged.
  */
 static size_t answer_max(const struct hf_rpc_call *call)
 {
@@ -325,7 +323,7 @@ static size_t encode_reply(uint8_t *room, size_t size, uint32_t xid, hf_codec en
     XDR xdr;
 
     xdrmem_create(&xdr, (char *)room + len, (u_int)(size - len), XDR_ENCODE);
-    if (!encode(&xdr, (void *)(uintptr_t)results)) /* the codec only reads results */
+    if (!encode(&xdr, (void *)(uintptr_t)results)) /* the codec only reads the results */
         return 0;
     return len + xdr_getpos(&xdr);
 }

@@ -11,11 +11,11 @@ static_assert(sizeof(struct hf_dup) == 128 && sizeof(struct hf_dup_set) == 64, "
 
 enum {
     PLACE_MASK = HF_DUP_ENTRIES - 1,
-    LOOKS = 4,        /* how many entries are looked at to find one that is out of date */
-    LOOKS_MAX = 1024, /* how many entries are looked at to find a host with more than its share */
+    LOOKS = 4,        /* how many entries are examined to find one that is out of date */
+    LOOKS_MAX = 1024, /* how many entries are examined to find a host with more than its share */
 };
 
-#define SLOT_USED 0x80000000U /* is set in each slot in use, so that none of them is 0 */
+#define SLOT_USED 0x80000000U /* set in each slot in use, so that no used slot is 0 */
 
 int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
                      const struct hf_alloc *alloc,
@@ -25,7 +25,7 @@ int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
     cache->sets = hf_calloc(alloc, HF_DUP_SETS, sizeof(cache->sets[0]));
     if (!cache->sets)
         return HF_ENOMEM;
-    /* The entries are not cleared, so that memory is used only as entries are. */
+    /* Do not clear the entries: memory then is taken only for entries that are used. */
     cache->entries = hf_malloc(alloc, HF_DUP_ENTRIES * sizeof(cache->entries[0]));
     if (!cache->entries) {
         hf_free(alloc, cache->sets);
@@ -47,16 +47,15 @@ static struct hf_dup_set *set_of(const struct hf_dupcache *cache, uint64_t hash)
     return &cache->sets[hash % HF_DUP_SETS];
 }
 
-/* Returns the slot for an entry with this hash, without its position. It holds hash bits other than
- * those that choose the set. */
+/* Returns the slot value for an entry with this hash, without the entry's position. It holds hash
+ * bits other than those that choose the set. */
 static uint32_t slot_of(uint64_t hash)
 {
     return ((uint32_t)(hash >> 32) & ~(uint32_t)PLACE_MASK) | SLOT_USED;
 }
 
-/*
- * Hash the host with the bytes, so that the same bytes from many forged hosts do not share a set.
- */
+/* Hashes the host together with the bytes, so that equal bytes from many forged hosts do not fall
+ * into one set. */
 uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr *peer,
                           struct hf_bytes message)
 {
@@ -69,7 +68,7 @@ uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr 
     return hash ? hash : 1;
 }
 
-/* Equal hashes are not proof: host and transaction id must agree as well. */
+/* Finds an entry. Equal hashes are not proof: host and transaction id must be equal as well. */
 static struct hf_dup *find(const struct hf_dupcache *cache, const struct hf_dup_set *set,
                            uint64_t hash, const struct hf_dup_host *host, uint32_t xid)
 {
@@ -87,7 +86,7 @@ static struct hf_dup *find(const struct hf_dupcache *cache, const struct hf_dup_
     return NULL;
 }
 
-/* The entry stays in its host's list until its turn to make way comes. */
+/* Forgets an entry's answer. The entry stays in its host's list until it is replaced. */
 void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry)
 {
     if (entry->hash == 0)
@@ -96,7 +95,7 @@ void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry)
     if (entry->large)
         hf_free(cache->alloc, entry->large);
     if (entry->call)
-        entry->call->dup = NULL; /* the request goes on, but its answer will not be kept */
+        entry->call->dup = NULL; /* the request goes on, but the cache will not keep its answer */
     entry->hash = 0;
     entry->large = NULL;
     entry->call = NULL;
@@ -118,10 +117,8 @@ static void append(struct hf_dupcache *cache, struct hf_dup_host *host, uint32_t
     cache->entries[place].host = host;
 }
 
-/*
- * Takes the host's oldest entry from it. The entry after it will be taken next time, so its cache
- * line, the set that its slot is in, and the entry after that are fetched now.
- */
+/* Takes the host's oldest entry away from the host. The entry after it will be taken next time, so
+ * this prefetches that entry, the set of its slot, and the entry that follows. */
 static uint32_t take_oldest(struct hf_dupcache *cache, struct hf_dup_host *host)
 {
     uint32_t place = host->oldest;
@@ -146,8 +143,9 @@ static uint32_t take_oldest(struct hf_dupcache *cache, struct hf_dup_host *host)
     return place;
 }
 
-/* Returns a host with more than this share, or NULL if there seems to be none. A search is rare:
- * the host found is kept, and gives up entries until it has no more than its share. */
+/* Returns a host with more than this share of the entries, or NULL if there seems to be none.
+ * Searches are rare: the host that was found is remembered, and gives up entries until it has no
+ * more than its share. */
 static struct hf_dup_host *find_large(struct hf_dupcache *cache, uint32_t share)
 {
     for (unsigned i = 0; i < LOOKS_MAX && (!cache->largest || cache->largest->n <= share); i++) {
@@ -157,7 +155,7 @@ static struct hf_dup_host *find_large(struct hf_dupcache *cache, uint32_t share)
     return cache->largest && cache->largest->n > share ? cache->largest : NULL;
 }
 
-/* All entries are in use: finds the host that gives one up for this host. */
+/* Finds the host that gives up an entry for this host, when all entries are in use. */
 static struct hf_dup_host *find_giver(struct hf_dupcache *cache, struct hf_dup_host *host,
                                       uint64_t now_ms)
 {
@@ -177,7 +175,7 @@ static struct hf_dup_host *find_giver(struct hf_dupcache *cache, struct hf_dup_h
     return host->n > 0 ? host : cache->entries[cache->hand].host;
 }
 
-/* Finds an entry for the host and returns its position. */
+/* Finds an entry for a request of the host and returns its position. */
 static uint32_t claim(struct hf_dupcache *cache, struct hf_dup_host *host, uint64_t now_ms)
 {
     struct hf_dup_host *giver;
@@ -197,8 +195,8 @@ static uint32_t claim(struct hf_dupcache *cache, struct hf_dup_host *host, uint6
     return place;
 }
 
-/* Returns a free slot of the set. If there is none, which is rare, the slot of the entry whose host
- * has the most entries is freed. */
+/* Returns a free slot of the set. If there is none, which is rare, it frees the slot of the entry
+ * whose host has the most entries. */
 static uint32_t free_way(struct hf_dupcache *cache, struct hf_dup_set *set)
 {
     struct hf_dup *victim = NULL;

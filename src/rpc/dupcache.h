@@ -1,12 +1,13 @@
 /*
  * The duplicate request cache. A client that gets no answer sends its request again, and an UNLOCK
- * or a LOCK executed twice could undo a request made in between. The cache keeps the answers to
- * requests that must be executed only once, for a while, and gives them again to the same request.
+ * or a LOCK executed twice could undo a request made in between. For a while the cache keeps the
+ * answers to requests that must be executed only once, and gives such an answer again when the
+ * request is repeated.
  *
- * The same request means: same host, same bytes (transaction id, program, version, procedure,
- * arguments). The bytes are compared through a keyed 64-bit hash, for which a peer cannot construct
- * collisions. The port is left out, because a client that reconnects over TCP comes from another
- * one.
+ * A request is a repeat if it comes from the host of an earlier request and has equal bytes
+ * (transaction id, program, version, procedure, arguments). The bytes are compared through a keyed
+ * 64-bit hash, for which a client cannot construct collisions. The port is not compared, because a
+ * client that reconnects over TCP comes from another port.
  *
  * Each host has its own entries, in the order of their age. While the cache has room, a host gets
  * more of it, up to HF_DUP_HOST_MAX; beyond that its newest entry replaces its oldest. When all
@@ -16,7 +17,7 @@
  *
  * An index leads to the entries: the hash chooses a set, one cache line of small slots, each with
  * the position of an entry and a part of its hash. A request that was never seen before, as nearly
- * all are, costs one look at that line. Entries older than the window are ignored.
+ * all are, costs one access to that line. Entries older than the window are ignored.
  */
 #ifndef HF_RPC_DUPCACHE_H
 #define HF_RPC_DUPCACHE_H
@@ -30,67 +31,67 @@
 
 enum {
     HF_DUP_ENTRIES = 65536, /* a power of two */
-    /* how many entries one host may have: 2 MiB, which stay in the processor's caches */
+    /* How many entries one host may have: 2 MiB, which stay in the processor's caches. */
     HF_DUP_HOST_MAX = 16384,
     HF_DUP_SETS = 8192,
-    /* slots in a set, which with next is one cache line. In all there are nearly twice as many
-     * slots as entries */
+    /* How many slots a set has; together with `next` they fill one cache line. In all there are
+     * nearly twice as many slots as entries. */
     HF_DUP_WAYS = 15,
     HF_DUP_WINDOW_MS =
-        120 * 1000,     /* longer than the longest retransmission pause of known clients */
+        120 * 1000,     /* longer than the longest pause between retransmissions of known clients */
     HF_DUP_INLINE = 72, /* answers up to this size need no allocation */
 };
 
 struct hf_rpc_call;
 
-/*
- * The entries of one host, a list in the order of their age. Its owner keeps it while n is not 0.
- */
+/* The entries of one host, a list in the order of their age. The owner of this structure keeps it
+ * while n is not 0. */
 struct hf_dup_host {
-    uint32_t oldest, newest; /* positions of entries; valid if n > 0 */
+    uint32_t oldest, newest; /* positions of the host's oldest and newest entries; valid if n > 0 */
     uint32_t n;
 };
 
-/* An entry takes two cache lines: what a lookup needs is in the first. */
+/* An entry of the cache. It takes two cache lines, and all that a lookup needs is in the first. */
 struct hf_dup {
     uint64_t hash; /* the hash of the request; 0: the entry is forgotten */
     struct hf_dup_host *host;
-    uint32_t newer; /* the host's next entry by age; not valid in its newest entry */
-    uint32_t way;   /* the entry's slot in its set */
+    uint32_t newer; /* the host's next entry by age; not valid in the host's newest entry */
+    uint32_t way;   /* the entry's slot number in its set */
     uint32_t xid;
-    uint32_t len; /* the length of the answer; 0 until there is one */
+    uint32_t len; /* the length of the answer; 0: there is no answer yet */
     uint64_t born_ms;
-    struct hf_rpc_call *call; /* the call in progress; NULL once answered */
-    uint8_t *large;           /* an answer longer than fits inline */
+    struct hf_rpc_call *call; /* the request in progress; NULL: it is answered */
+    uint8_t *large;           /* an answer that does not fit into `small` */
     uint8_t small[HF_DUP_INLINE];
 };
 
 struct hf_dup_set {
-    /* the entry's position and, above it, bits of its hash; 0: the slot is free */
+    /* Each slot has the position of an entry and, in its upper bits, a part of the entry's hash; 0:
+     * the slot is free. */
     uint32_t slots[HF_DUP_WAYS];
-    uint32_t next; /* where to look for a free slot */
+    uint32_t next; /* the slot at which the search for a free one begins */
 };
 
 struct hf_dupcache {
     struct hf_dup *entries;
     struct hf_dup_set *sets;
-    uint32_t n_used;  /* entries below this position have been used; those above are new */
-    uint32_t hand;    /* the entry to look at next when all are in use */
-    uint32_t n_hosts; /* hosts that have entries */
-    /* the host that has, or had lately, the most entries; NULL: not known */
+    uint32_t n_used;  /* entries below this position have been used at least once */
+    uint32_t hand;    /* the entry to examine next when all entries are in use */
+    uint32_t n_hosts; /* how many hosts have entries */
+    /* The host that has, or lately had, the most entries; NULL: unknown. */
     struct hf_dup_host *largest;
     struct hf_hash_key key;
     const struct hf_alloc *alloc;
-    /* is called when a host has lost its last entry */
+    /* Called when a host has lost its last entry to another host. */
     void (*emptied)(void *ctx, struct hf_dup_host *host);
     void *ctx;
 };
 
 enum hf_dup_verdict {
-    HF_DUP_NEW,       /* the entry is new: execute the request, then call hf_dup_answer() or
-                         hf_dup_forget() */
-    HF_DUP_IN_FLIGHT, /* entry->call is still in progress */
-    HF_DUP_ANSWERED,  /* hf_dup_reply(entry) is the answer to send again */
+    /* The entry is new: execute the request, then call hf_dup_answer() or hf_dup_forget(). */
+    HF_DUP_NEW,
+    HF_DUP_IN_FLIGHT, /* the earlier request, entry->call, is still in progress */
+    HF_DUP_ANSWERED,  /* the earlier request was answered; send hf_dup_reply(entry) again */
 };
 
 int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
@@ -98,10 +99,8 @@ int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
                      void (*emptied)(void *ctx, struct hf_dup_host *host), void *ctx);
 void hf_dupcache_free(struct hf_dupcache *cache);
 
-/*
- * Computes the identity of the request and prefetches the set that hf_dupcache_check() will look
- * into.
- */
+/* Computes the hash that identifies a request, and prefetches the set that hf_dupcache_check() will
+ * search. */
 uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr *peer,
                           struct hf_bytes message);
 
@@ -109,14 +108,12 @@ enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms
                                       struct hf_dup_host *host, uint32_t xid, uint64_t hash,
                                       struct hf_dup **out);
 
-/*
- * Keeps the answer. If there is no memory for it, the entry is forgotten as if it had been
- * replaced.
- */
+/* hf_dup_answer() keeps the answer to a request; if memory runs out, it calls hf_dup_forget(),
+ * after which a repeat of the request counts as new. */
 void hf_dup_answer(struct hf_dupcache *cache, struct hf_dup *entry, struct hf_bytes reply);
 void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry);
 
-/* Forgets every answer; requests in progress go on. */
+/* Forgets all answers; requests in progress go on. */
 void hf_dupcache_clear(struct hf_dupcache *cache);
 
 static inline struct hf_bytes hf_dup_reply(const struct hf_dup *entry)

@@ -10,18 +10,17 @@
 #include "rpc/credit.h"
 #include "rpc/server.h"
 
-/* After this many records that answer no call of ours, our connection is closed. */
+/* After so many records on a connection that answer no call of ours, the connection is closed. */
 enum { STRANGERS_MAX = 8 };
 
-/* sizes on Linux over IPv4; a SYN that is answered is longer */
+/* The sizes of SYN and RST packets on Linux over IPv4, for the peer's credit. An RST is the
+ * shortest answer to a SYN. */
 enum { SYN_SIZE = 60, RST_SIZE = 40 };
 
 static void on_timer(uv_timer_t *timer);
 
-/*
- * Arms the timer for the next repeat or the end of the exchange, whichever comes first. A pause of
- * 0 means at once.
- */
+/* Sets the timer for the next repeat or the end of the exchange, whichever comes first. A pause of
+ * 0 means at once. */
 static void arm(struct hf_rpc_outcall *call, uint64_t pause_ms)
 {
     uint64_t now = uv_now(call->client->loop);
@@ -46,7 +45,7 @@ void hf_rpc_exchange_hurry(struct hf_rpc_outcall *call, uint64_t until_ms)
     arm(call, UINT64_MAX);
 }
 
-/* Counts a copy of the call itself, not of a question to rpcbind. */
+/* Counts the sending of a call itself; a question to rpcbind does not count. */
 static void count_send(struct hf_rpc_outcall *call)
 {
     if (call->phase != PHASE_CALL)
@@ -89,7 +88,8 @@ static void charge(const struct hf_rpc_outcall *call, size_t size)
                            size - HF_CREDIT_HEADERS);
 }
 
-/* udp is the socket that received the answer; NULL: that of the port we serve on. */
+/* Takes a reply datagram. udp is the socket that received it; NULL: the socket of the port that we
+ * serve on. */
 static void take_reply(struct hf_rpc_client *client, const struct hf_rpc_udp_port *udp,
                        const struct hf_addr *peer, struct hf_bytes datagram)
 {
@@ -100,11 +100,12 @@ static void take_reply(struct hf_rpc_client *client, const struct hf_rpc_udp_por
         return;
     call = find_by_xid(client, xid);
     if (!call)
-        return; /* the answer is late, or answers none of our calls */
-    /* An answer from another address, or to another port, than those of the call may be forged. */
+        return; /* the answer is late, or answers no call of ours */
+    /* An answer that does not come from the address and port that were asked may be forged. */
     if (call->udp != udp || !hf_addr_equal(&call->to, peer))
         return;
-    if (udp && (call->on_trial || is_charged(call))) /* our serving port counts by itself */
+    /* the serving port counts its datagrams itself */
+    if (udp && (call->on_trial || is_charged(call)))
         hf_credit_came(hf_rpc_server_credits(client->server), peer, datagram.len);
     hf_rpc_outcall_answered(call, datagram);
 }
@@ -118,10 +119,10 @@ void hf_rpc_exchange_reply(struct hf_rpc_client *client, const struct hf_addr *p
 /* ---- UDP from random ports ---- */
 
 /*
- * SEC-07: each exchange leaves from one of a few ports, chosen at random. The kernel chooses the
- * ports at random, too, and each is in use only for some seconds. A socket for each exchange would
- * be less predictable still, but costs eight system calls, and the transaction id, which must be
- * guessed as well, is random.
+ * One of a few random UDP source ports for exchanges (SEC-07). The kernel chooses the ports at
+ * random, and each is used only for some seconds. A socket for each exchange would be still less
+ * predictable, but costs eight system calls, and a forger must also guess the transaction id, which
+ * is random.
  */
 struct hf_rpc_udp_port {
     struct hf_udp udp;
@@ -129,7 +130,7 @@ struct hf_rpc_udp_port {
     struct hf_list link; /* links the port into client->udp_ports */
     uint64_t opened_ms;
     unsigned users; /* how many exchanges use the port */
-    bool retired;   /* no new exchange uses the port; it is closed after the last one */
+    bool retired;   /* no new exchange uses the port; it is closed when its last exchange ends */
 };
 
 static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
@@ -192,7 +193,8 @@ static int port_open(struct hf_rpc_client *client, uint8_t family, bool reserved
     return 0;
 }
 
-/* Chooses the socket for the exchange; opens it if there is none, or only an old one. */
+/* Chooses one of the UDP ports for the exchange, at random; opens a new port in its place if there
+ * is none, or only an old one. */
 static int port_take(struct hf_rpc_outcall *call)
 {
     struct hf_rpc_client *client = call->client;
@@ -231,7 +233,7 @@ void hf_rpc_exchange_close_ports(struct hf_rpc_client *client)
 
 /* ---- UDP, either ---- */
 
-/* Returns the socket of the port we serve on if the call is to leave from there, else NULL. */
+/* Returns the socket of the port that we serve on if the call is to leave from there, else NULL. */
 static struct hf_udp *shared_socket(const struct hf_rpc_outcall *call)
 {
     if (!call->call_args.listening_port || call->phase == PHASE_LOOKUP || !call->client->server)
@@ -246,7 +248,8 @@ static int udp_send_once(struct hf_rpc_outcall *call)
     unsigned *receipt = NULL;
 
     if (udp) {
-        /* a message through this socket is an answer: its silence means nothing */
+        /* Count the message as sent without a receipt: a message from the serving port is an answer
+         * of NLM, and silence after it means nothing. */
         call->left++;
     } else {
         int rv = call->udp ? 0 : port_take(call);
@@ -309,7 +312,7 @@ static void on_timer(uv_timer_t *timer)
     else if (call->via == HF_TRANSPORT_UDP)
         udp_send(call);
     else
-        arm(call, UINT64_MAX); /* the timer fired slightly early */
+        arm(call, UINT64_MAX); /* the timer expired slightly early: set it again */
 }
 
 /* ---- TCP: one connection for each exchange ---- */
@@ -319,11 +322,12 @@ struct tcp_exchange {
     uv_connect_t connect;
     uv_write_t write, again;
     struct hf_rpc_client *client;
-    struct hf_rpc_outcall *call; /* NULL once the call has ended or moved on */
+    /* the call that uses the connection; NULL: it has ended or moved on */
+    struct hf_rpc_outcall *call;
     struct hf_marking marking;
-    unsigned strangers; /* how many records were no answer */
+    unsigned strangers; /* how many records on this connection answered no call of ours */
     size_t len;
-    uint8_t record[]; /* record mark and message, until written */
+    uint8_t record[]; /* record mark and message, kept until they are written */
 };
 
 static void on_tcp_closed(uv_handle_t *handle)
@@ -416,7 +420,7 @@ static void on_connect(uv_connect_t *request, int status)
         tcp_failed(x, from_uv(status));
 }
 
-/* Opens a socket bound to the local address and the kind of port that the call asks for. */
+/* Opens a TCP socket bound to the local address and the kind of port that the call wants. */
 static int tcp_socket(const struct hf_rpc_outcall *call)
 {
     const struct hf_rpc_outcall_args *call_args = &call->call_args;
@@ -432,7 +436,8 @@ static int tcp_socket(const struct hf_rpc_outcall *call)
     if (from.family != call->to.family)
         from = (struct hf_addr){.family = call->to.family};
     if (reserved) {
-        /* There are only 512 reserved ports; none may stay in TIME_WAIT for a minute. */
+        /* Close without TIME_WAIT: there are only 512 reserved ports, and none may stay unusable
+         * for a minute. */
         struct linger at_once = {1, 0};
         (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     } else {
@@ -503,7 +508,7 @@ int hf_rpc_exchange_continue(struct hf_rpc_outcall *call)
     struct tcp_exchange *x = call->tcp;
     uv_buf_t buf = uv_buf_init((char *)x->record, (unsigned)(HF_RPC_MARK_SIZE + question.len));
 
-    /* The previous message has been answered, so the record buffer is free. */
+    /* The previous message has been answered, so its buffer is free for the next one. */
     if (buf.len > x->len || !hf_rpc_gate_is_open(x->client->gate))
         return HF_ELIMIT;
     hf_marking_put(x->record, question.len);
@@ -527,11 +532,12 @@ void hf_rpc_exchange_begin(struct hf_rpc_outcall *call, enum hf_transport via, u
         tcp_begin(call);
 }
 
-/* A datagram that the kernel refused to send cannot have arrived. */
+/* Ends a UDP exchange. A datagram that the kernel refused to send cannot have arrived and does not
+ * count. */
 static void udp_end(struct hf_rpc_outcall *call)
 {
     hf_map_remove(&call->client->waiting, &call->node);
-    /* flushing gives the receipts of the datagrams that are still queued. */
+    /* Flush first: only then do the receipts count the datagrams that are still queued. */
     if (call->udp && call->left < call->datagrams)
         hf_udp_flush(&call->udp->udp);
     if (call->phase == PHASE_CALL)

@@ -1,8 +1,8 @@
 /*
- * The gate (SPEC HA-04): a service that may have lost its lease is silent. The gate is asked before
- * anything leaves, be it an answer from the duplicate request cache, a callback or a notice; it
- * reads the clock each time. While it is shut, datagrams are dropped unread, connections are
- * neither accepted nor read, and answers stay where they are.
+ * The gate keeps a service silent that may have lost its lease (SPEC HA-04). The server and the
+ * client ask the gate before anything leaves, be it an answer from the duplicate request cache, a
+ * callback or a notice; the gate reads the clock each time. While it is shut, datagrams are dropped
+ * unread, connections are neither accepted nor read, and answers are kept.
  *
  * A service without standbys has no gate (NULL) and pays nothing for it.
  */

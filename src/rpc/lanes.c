@@ -17,7 +17,8 @@ int hf_lanes_init(struct hf_rpc_client *client)
     hf_list_init(&lanes->due);
     hf_list_init(&lanes->starved);
     hf_list_init(&lanes->spare);
-    /* A conversation takes a socket. Most files are for the connections that clients open to us. */
+    /* Limit the conversations, each of which takes a socket: most of the process's files are for
+     * connections that clients open. */
     lanes->running_max = HF_LANES_RUNNING_MAX;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
         files.rlim_cur / HF_RPC_CLIENT_FILES_SHARE < lanes->running_max)
@@ -40,7 +41,7 @@ void hf_lanes_free(struct hf_rpc_client *client)
 
 /* ---- finding a lane ---- */
 
-/* The key is a call. */
+/* Compares a lane with a call, which is the key of the lookup. */
 static bool matches(const struct hf_map_node *node, const void *key)
 {
     const struct hf_rpc_lane *lane = hf_container_of(node, const struct hf_rpc_lane, node);
@@ -91,13 +92,11 @@ static bool has_tried(const struct hf_rpc_outcall *call)
     return call->left > 0 || call->tried;
 }
 
-/*
- * True if this call would have met with the silence that the conversation before it meets. That is
- * so if that conversation asks the same program over the same transport, a packet of it has left
- * this host, and the address has answered nothing since this call began to wait. Another program
- * may well be heard where this one is not: a firewall, or a forger who keeps the lane busy with a
- * port that is filtered (SEC-04).
- */
+/* True if the silence that meets the lane's current conversation would also have met this call.
+ * That is so if the conversation asks this call's program over this call's transport, a packet of
+ * it has left this host, and the address has answered nothing since this call began to wait.
+ * Another program may well be reached where this one is not, because of a firewall, or of a forger
+ * who keeps the lane busy with a filtered port (SEC-04). */
 static bool meets_silence(const struct hf_rpc_outcall *call)
 {
     const struct hf_rpc_lane *lane = call->lane;
@@ -110,8 +109,8 @@ static bool meets_silence(const struct hf_rpc_outcall *call)
     return a->prog == b->prog && a->transport == b->transport && has_tried(lane->current);
 }
 
-/* Ends a call that has waited too long. Where the peer is not silent, the call waited because of
- * our own limits, which says nothing about the peer. */
+/* Ends a call that has waited too long. If the peer is not silent, the call waited because of our
+ * own limits, which says nothing about the peer. */
 static void on_waited_too_long(uv_timer_t *timer)
 {
     struct hf_rpc_outcall *call = timer->data;
@@ -162,8 +161,8 @@ static void dequeue(struct hf_rpc_outcall *call)
 
 static int run(struct hf_rpc_outcall *call)
 {
-    /* The silence of the peer will decide about locks: it gets the whole timeout from here on, so
-     * that the time which the call has waited in its queue does not count. */
+    /* The silence of the peer will decide about locks: give the peer the whole timeout from now on,
+     * without the time that the call has waited in its queue. */
     if (call->call_args.apart)
         call->deadline_ms = uv_now(call->client->loop) + call->call_args.timeout_ms;
     call->lane->current = call;
@@ -177,7 +176,8 @@ static void stop_running(struct hf_rpc_outcall *call)
     call->client->lanes.running--;
 }
 
-/* A GRANTED is not counted: forged requests must not keep a client from being told of its lock. */
+/* True if the call counts against HF_LANES_TRIALS_MAX. A GRANTED does not: forged requests must not
+ * keep a client from learning that it has its lock. */
 static bool is_counted_trial(const struct hf_rpc_outcall *call)
 {
     return call->on_trial && call->call_args.expendable;
@@ -221,8 +221,9 @@ void hf_lanes_answered(struct hf_rpc_outcall *call)
         call->lane->answered_ms = uv_now(call->client->loop);
 }
 
-/* Looks at the lane that has waited longest for a conversation to be allowed, because one may begin
- * now. This is also done when a call ends that only waited: the place may have been kept for it. */
+/* Checks the lane that has waited longest for a conversation elsewhere to end, because one may
+ * begin now. Also called when a call ends that only waited: a place may have been reserved for it.
+ */
 static void wake_starved(struct hf_rpc_client *client)
 {
     struct hf_rpc_lane *starved = hf_list_first(&client->lanes.starved, struct hf_rpc_lane, link);
@@ -237,7 +238,7 @@ void hf_lanes_leave(struct hf_rpc_outcall *call)
     struct hf_rpc_lane *lane = call->lane;
 
     if (!lane)
-        return; /* the call was sent already, and waits out its time */
+        return; /* the call was sent already, and only waits out its time */
     client->lanes.trials -= is_counted_trial(call);
     if (lane->current == call)
         stop_running(call);
@@ -260,7 +261,8 @@ void hf_lanes_sent(struct hf_rpc_outcall *call)
 
 /* ---- giving way ---- */
 
-/* Ends the current call if it is expendable and has been sent. */
+/* Ends the lane's current call if it is expendable and has been sent; if it still looks for the
+ * port, ends it soon. */
 static bool gives_way(struct hf_rpc_lane *lane)
 {
     struct hf_rpc_outcall *call = lane->current;
@@ -276,7 +278,7 @@ static bool gives_way(struct hf_rpc_lane *lane)
     return false;
 }
 
-/* Starts the next call of a lane, if it may start now. */
+/* Starts the next call of a lane, if a limit does not forbid it. */
 static bool start_next(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
 {
     struct hf_list *queue = lane->n_firm > 0 ? &lane->firm : &lane->expendable;
@@ -296,10 +298,8 @@ static bool start_next(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
     return true;
 }
 
-/*
- * Serves one lane. Ending a call may release the lane, unless other calls wait; then one of them is
- * started.
- */
+/* Serves one lane: starts its next call, if possible. Ending a call may free the lane, unless other
+ * calls wait in it. */
 static void serve(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
 {
     while (lane->n_firm + lane->n_expendable > 0) {

@@ -30,7 +30,8 @@ static void advance(struct hf_bytes *input, size_t len)
     input->len -= len;
 }
 
-/* Reads the header of the next fragment: 1 when it is complete, 0 when the input ran out. */
+/* Reads the header of the next fragment. Returns 1 when the header is complete, 0 when the input
+ * ends before. */
 static int read_mark(struct hf_marking *m, struct hf_bytes *input)
 {
     uint32_t mark;
@@ -52,7 +53,7 @@ static int read_mark(struct hf_marking *m, struct hf_bytes *input)
     m->last = (mark & HF_RPC_MARK_LAST) != 0;
     m->left = mark & ~HF_RPC_MARK_LAST;
     m->fragments++;
-    /* Check the length before storing a byte of the fragment. */
+    /* Check the length of the fragment before storing any byte of it. */
     if (m->left > HF_RPC_RECORD_MAX - hf_buf_len(&m->record) || m->fragments > HF_RPC_FRAGMENTS_MAX)
         return HF_EFORMAT;
     return 1;
@@ -71,7 +72,7 @@ static int gather(struct hf_marking *m, struct hf_bytes *input)
 
 int hf_marking_next(struct hf_marking *m, struct hf_bytes *input, struct hf_bytes *record)
 {
-    /* The caller has finished with the record returned last, which was assembled in this buffer. */
+    /* The caller has finished with the previous record, which was assembled in this buffer. */
     if (m->fragments == 0 && m->record.data)
         hf_buf_free(&m->record);
 
@@ -83,7 +84,8 @@ int hf_marking_next(struct hf_marking *m, struct hf_bytes *input, struct hf_byte
         }
         if (m->fragments == 1 && m->last && hf_buf_len(&m->record) == 0 && input->len >= m->left) {
             *record = hf_bytes(input->data,
-                               /* the record is complete, so the caller gets a view of the input */
+                               /* The record is complete in the input, so the caller gets a view of
+                                * the input. */
                                m->left);
             advance(input, m->left);
             m->fragments = 0;

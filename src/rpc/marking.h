@@ -24,38 +24,38 @@
 enum {
     HF_RPC_MARK_SIZE = 4,
     HF_RPC_RECORD_MAX = 16 * 1024, /* the largest NLM call is under 6 KiB */
-    /* the limit for one record; an empty fragment costs a peer 4 bytes */
+    /* How many fragments a record may have; an empty fragment costs a peer only 4 bytes. */
     HF_RPC_FRAGMENTS_MAX = 64,
 };
 
 #define HF_RPC_MARK_LAST 0x80000000U
 
 struct hf_marking {
-    struct hf_buf record; /* the part of a split record received so far */
+    struct hf_buf record; /* the part of a split record that has been received */
     uint8_t mark[HF_RPC_MARK_SIZE];
-    unsigned mark_len;  /* bytes received of a header that is split over two reads */
-    uint32_t left;      /* bytes of the current fragment still to come */
-    unsigned fragments; /* fragments of the current record so far */
-    bool last;          /* the current fragment is the record's last */
+    unsigned mark_len;  /* bytes received of a fragment header that is split over two reads */
+    uint32_t left;      /* how many bytes of the current fragment are still to come */
+    unsigned fragments; /* how many fragments the current record has so far */
+    bool last;          /* the current fragment is the last one of its record */
 };
 
 void hf_marking_init(struct hf_marking *marking, const struct hf_alloc *alloc);
 void hf_marking_free(struct hf_marking *marking);
 
-/* True in the middle of a record, when the peer still has to send the rest. */
+/* True in the middle of a record: the peer still has to send the rest. */
 static inline bool hf_marking_partial(const struct hf_marking *marking)
 {
     return marking->fragments > 0 || marking->mark_len > 0;
 }
 
 /*
- * Takes the next complete record out of *input and advances it. Returns 1 and the record, valid
+ * Takes the next complete record out of *input and advances *input. Returns 1 and the record, valid
  * until the next call; 0 when all of the input is used up; HF_EFORMAT for a record that exceeds the
  * limits; HF_ENOMEM.
  */
 int hf_marking_next(struct hf_marking *marking, struct hf_bytes *input, struct hf_bytes *record);
 
-/* Writes the header of a record of len bytes in one fragment. */
+/* Writes the record mark for a record of len bytes in one fragment. */
 void hf_marking_put(uint8_t out[HF_RPC_MARK_SIZE], size_t len);
 
 #endif

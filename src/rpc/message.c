@@ -8,7 +8,8 @@
 enum { MSG_ACCEPTED = 0, MSG_DENIED = 1 };
 enum { RPC_MISMATCH = 0, AUTH_ERROR = 1 };
 
-/* Reads words; after the end of the message every further word is 0 and cut is set. */
+/* The unread words of a message. Behind the end of the message every word reads as 0 and `cut` is
+ * set. */
 struct words {
     const uint8_t *p;
     size_t left;
@@ -30,7 +31,7 @@ static uint32_t get(struct words *w)
     return be32toh(v);
 }
 
-/* Skips an opaque of len bytes and its padding. */
+/* Skips an XDR opaque of len bytes and its padding. */
 static void skip(struct words *w, size_t len)
 {
     size_t padded = (len + 3) & ~(size_t)3;
@@ -51,7 +52,8 @@ static uint8_t *put(uint8_t *p, uint32_t v)
     return p + 4;
 }
 
-/* Checks the parts that RFC 5531, appendix A names: stamp, machine name, uid, gid, gids. */
+/* Checks the body of AUTH_SYS credentials for the parts of RFC 5531, appendix A: stamp, machine
+ * name, uid, gid, gids. */
 static bool auth_sys_is_sound(struct hf_bytes body)
 {
     struct words w = {body.data, body.len, false};
@@ -75,8 +77,8 @@ static enum hf_rpc_verdict judge_credentials(uint32_t flavor, struct hf_bytes bo
 {
     switch (flavor) {
     case HF_AUTH_NONE:
-        return HF_RPC_OK; /* RFC 5531, section 10.1 leaves the body of AUTH_NONE undefined, so it is
-                             ignored */
+        /* Ignore the body of AUTH_NONE, which RFC 5531, section 10.1 leaves undefined. */
+        return HF_RPC_OK;
     case HF_AUTH_SYS:
         return auth_sys_is_sound(body) ? HF_RPC_OK : HF_RPC_BAD_CRED;
     default:
@@ -110,7 +112,7 @@ enum hf_rpc_verdict hf_rpc_parse_call(struct hf_bytes message, struct hf_rpc_hea
     cred = hf_bytes(w.p, len);
     skip(&w, len);
 
-    /* skips the flavour of the verifier, to which neither AUTH_NONE nor AUTH_SYS gives a meaning */
+    /* skip the flavour of the verifier, which means nothing with AUTH_NONE and AUTH_SYS */
     get(&w);
     len = get(&w);
     if (w.cut || len > HF_RPC_AUTH_BYTES_MAX)
@@ -186,7 +188,7 @@ void hf_rpc_put_call(uint8_t out[HF_RPC_CALL_HEADER_SIZE], const struct hf_rpc_h
     p = put(p, header->prog);
     p = put(p, header->vers);
     p = put(p, header->proc);
-    memset(p, 0, 16); /* credentials and verifier: AUTH_NONE, empty */
+    memset(p, 0, 16); /* credentials and verifier: AUTH_NONE, without bodies */
 }
 
 int hf_rpc_parse_reply_xid(struct hf_bytes message, uint32_t *xid)
@@ -194,7 +196,7 @@ int hf_rpc_parse_reply_xid(struct hf_bytes message, uint32_t *xid)
     struct words w = {message.data, message.len, false};
     uint32_t value = get(&w);
 
-    if (get(&w) != HF_RPC_REPLY) /* a message that is cut short is no reply either */
+    if (get(&w) != HF_RPC_REPLY) /* true also for a message that is cut short */
         return HF_EFORMAT;
     *xid = value;
     return 0;

@@ -1,9 +1,9 @@
 /*
  * RPC messages (RFC 5531, section 9): decodes and encodes the headers of calls and replies.
  *
- * libtirpc's xdr_callmsg() returns the same FALSE for "not RPC version 2", "bad credentials" and
- * "cut short", but a server has to answer each of them differently. Arguments and results go
- * through the codecs made by rpcgen.
+ * libtirpc's xdr_callmsg() does not serve: it returns FALSE for "not RPC version 2", for "bad
+ * credentials" and for "cut short", but a server has to answer each of them differently. Arguments
+ * and results go through the codecs made by rpcgen.
  *
  * These functions do not allocate and keep no pointer into the message.
  */
@@ -39,7 +39,8 @@ enum {
     HF_RPC_MACHINE_NAME_MAX = 255, /* the limit of RFC 5531, appendix A */
     HF_RPC_GIDS_MAX = 16,
     HF_RPC_REPLY_HEADER_MAX = 32, /* the longest header of a reply without results */
-    HF_RPC_CALL_HEADER_SIZE = 40, /* the size with empty credentials and verifier */
+    /* the size of a call header with empty credentials and verifier */
+    HF_RPC_CALL_HEADER_SIZE = 40,
 };
 
 struct hf_rpc_header {
@@ -49,20 +50,21 @@ struct hf_rpc_header {
     uint32_t proc;
 };
 
-/* The kind of a received message, and so what to do with it. */
+/* What a received message is, and so what the server does with it. */
 enum hf_rpc_verdict {
     HF_RPC_OK,          /* the message is a call, whose arguments begin at args_offset */
-    HF_RPC_DROP,        /* the message is not a call, or is cut short: do not answer */
+    HF_RPC_DROP,        /* the message is not a call, or is cut short: send no answer */
     HF_RPC_BAD_VERSION, /* answer RPC_MISMATCH */
     HF_RPC_BAD_CRED,    /* answer AUTH_ERROR: AUTH_BADCRED */
-    HF_RPC_TOO_WEAK,    /* answer AUTH_ERROR: AUTH_TOOWEAK, because we do not accept the flavour */
+    /* answer AUTH_ERROR with AUTH_TOOWEAK, because the server does not accept this flavour */
+    HF_RPC_TOO_WEAK,
 };
 
-/* header->xid is set for every verdict but HF_RPC_DROP. */
+/* Parses a message. header->xid is set for every verdict but HF_RPC_DROP. */
 enum hf_rpc_verdict hf_rpc_parse_call(struct hf_bytes message, struct hf_rpc_header *header,
                                       size_t *args_offset);
 
-/* Each writes the header of a reply to out and returns its length. */
+/* Both write the header of a reply to out and return its length. */
 size_t hf_rpc_put_success(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xid);
 size_t hf_rpc_put_accepted(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xid,
                            enum hf_rpc_accept stat);
@@ -72,14 +74,14 @@ size_t hf_rpc_put_rpc_mismatch(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xi
 size_t hf_rpc_put_auth_error(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xid,
                              enum hf_rpc_auth_stat why);
 
-/* Writes the header of a call with AUTH_NONE. */
+/* Writes the header of a call with AUTH_NONE credentials. */
 void hf_rpc_put_call(uint8_t out[HF_RPC_CALL_HEADER_SIZE], const struct hf_rpc_header *header);
 
-/* Returns the xid of a reply; HF_EFORMAT if the message is not a reply. */
+/* Reads the transaction id of a reply; returns HF_EFORMAT if the message is not a reply. */
 int hf_rpc_parse_reply_xid(struct hf_bytes message, uint32_t *xid);
 
 /*
- * Finds the results of a reply. Returns 0 and the offset at which they begin, or
+ * Finds the results of a reply. Returns 0 and the offset at which the results begin, or
  *  - HF_EUNREGISTERED: the peer does not serve this program, version or procedure;
  *  - HF_EDENIED: the peer refuses the call (authentication, or its own failure);
  *  - HF_EFORMAT: the reply is malformed, or the peer could not decode our arguments.

@@ -1,5 +1,5 @@
 /*
- * The ports of programs on other hosts, as their rpcbinds answered, kept for a while so that a
+ * Caches the ports of programs on other hosts, as their rpcbinds answered, for a while, so that a
  * GRANTED callback needs no lookup. The cache is a ring of fixed size in which the newest entry
  * replaces the oldest.
  */
@@ -20,7 +20,8 @@ enum {
 };
 
 struct hf_portcache_key {
-    struct hf_addr host; /* the host; its port is ignored */
+    /* the host on which the program runs; the port in this address is ignored */
+    struct hf_addr host;
     uint32_t prog;
     uint32_t vers;
     enum hf_transport transport;
@@ -40,7 +41,7 @@ int hf_portcache_init(struct hf_portcache *cache, const struct hf_hash_key *hash
                       const struct hf_alloc *alloc);
 void hf_portcache_free(struct hf_portcache *cache);
 
-/* Returns 0 if the port is not known. */
+/* Returns the cached port of a program; 0 if it is not known. */
 uint16_t hf_portcache_get(struct hf_portcache *cache, const struct hf_portcache_key *key,
                           uint64_t now_ms);
 void hf_portcache_put(struct hf_portcache *cache, const struct hf_portcache_key *key, uint16_t port,

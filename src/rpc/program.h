@@ -35,13 +35,14 @@ struct hf_rpc_call;
 struct hf_rpc_procedure {
     const char *name; /* NULL: this procedure number is not served */
     hf_codec decode;  /* NULL: the procedure has no arguments */
-    void *args;       /* preset storage for the arguments */
+    void *args;       /* preset storage for the decoded arguments */
     void (*handle)(struct hf_rpc_call *call, void *args);
-    /* the procedure must not be executed twice: it goes through the duplicate request cache */
+    /* The procedure must not be executed twice, so its calls go through the duplicate request
+     * cache. */
     bool once;
 };
 
-/* Decodes the arguments; false if bytes are missing or left over. */
+/* Decodes the arguments of a procedure; false if bytes are missing or left over. */
 static inline bool hf_rpc_decode(const struct hf_rpc_procedure *procedure, struct hf_bytes bytes)
 {
     XDR xdr;
@@ -54,7 +55,8 @@ static inline bool hf_rpc_decode(const struct hf_rpc_procedure *procedure, struc
 
 struct hf_rpc_version {
     uint32_t number;
-    const struct hf_rpc_procedure *procedures; /* indexed by procedure number */
+    /* the procedures of this version, indexed by procedure number */
+    const struct hf_rpc_procedure *procedures;
     size_t n_procedures;
 };
 
@@ -63,8 +65,9 @@ struct hf_rpc_program {
     const char *name;
     const struct hf_rpc_version *versions; /* in ascending order */
     size_t n_versions;
-    void *ctx; /* a pointer for the handlers: call->program->ctx */
-    /* the program serves callers without a reserved port even where the server demands one */
+    void *ctx; /* a pointer for the program's handlers: call->program->ctx */
+    /* The program serves callers without a reserved port even where the server demands a reserved
+     * port. */
     bool any_port;
 };
 
@@ -73,59 +76,62 @@ struct hf_rpc_call {
     struct hf_rpc_header header;
     enum hf_transport transport;
     struct hf_addr peer;
-    struct hf_addr local; /* the address that the peer sent it to and expects the answer from */
+    /* the local address that the request was sent to, from which the peer expects the answer */
+    struct hf_addr local;
     const struct hf_rpc_program *program;
     const struct hf_rpc_procedure *procedure;
-    uint32_t uid; /* the user at the other end of a local socket; HF_RPC_UID_UNKNOWN elsewhere */
-    enum hf_trust trust; /* what the peer has shown of itself */
-    /* uv_hrtime() when the call arrived, if the server measures times, else 0 */
+    /* the user at the other end of a local socket; HF_RPC_UID_UNKNOWN for other callers */
+    uint32_t uid;
+    enum hf_trust trust; /* what the caller has proved about itself */
+    /* If the server measures times: uv_hrtime() when the call arrived; else 0. */
     uint64_t received_ns;
 
     struct hf_rpc_server *server;
     struct hf_rpc_host *host;
-    uint32_t asked;           /* UDP: the size of the request, which limits that of the answer */
-    struct hf_rpc_conn *conn; /* TCP: the connection for the answer; NULL once it is closed */
+    /* UDP: the size of the request, which limits the size of the answer */
+    uint32_t asked;
+    struct hf_rpc_conn *conn; /* TCP: the connection for the answer; NULL: it was closed */
     struct hf_udp *udp;       /* UDP: the socket that received the request */
-    struct hf_dup *dup; /* the request's entry in the duplicate request cache, if it has one */
-    /* links the request into the calls of its connection, or into the server's spare ones */
+    struct hf_dup *dup; /* the request's entry in the duplicate request cache; NULL: it has none */
+    /* Links the request into the list of its connection, or into the server's list of spare
+     * requests. */
     struct hf_list link;
 };
 
-/* Returns what the peer of the call may cause. */
+/* Returns the rights of the call's peer: what it is allowed to cause. */
 static inline const struct hf_trust_rights *hf_rpc_call_may(const struct hf_rpc_call *call)
 {
     return &hf_trust_rights[call->trust];
 }
 
-/* Returns the account of the peer, for other rooms that keep something for it. */
+/* Returns the account of the call's peer, for other rooms that count what they keep for each
+ * account. */
 const struct hf_addr *hf_rpc_call_account(const struct hf_rpc_call *call);
 
 /* Returns how many bytes of results an answer to this call may have (SEC-03). */
 size_t hf_rpc_reply_room(const struct hf_rpc_call *call);
 
-/* Each of these ends the call; the handler must not use it afterwards. */
+/* Each of these functions ends the call; the handler must not use it afterwards. */
 void hf_rpc_reply(struct hf_rpc_call *call, hf_codec encode, const void *results);
 void hf_rpc_reply_void(struct hf_rpc_call *call);
 
-/* Answers a request that made us call its sender. Over UDP the answer is left out if the account of
- * the address (credit.h) has too little for it; a repeat of the request gets one. */
+/*
+ * Answers a request that made us call its sender. Over UDP, no answer is sent if the account of the
+ * sender's address (credit.h) has too little credit for it; a repeat of the request gets an answer.
+ */
 void hf_rpc_reply_void_if_paid(struct hf_rpc_call *call);
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat);
 
-/* Charges the peer for work that the program's own count (hf_rpc_server_config.work) does not
+/* Charges the peer for work that the program's own counter (hf_rpc_server_config.work) does not
  * include. */
 void hf_rpc_charge(struct hf_rpc_call *call, unsigned nodes);
 
-/*
- * Forgets all answers kept for repeated requests, as a restart would, because what they promised
- * may no longer be true. The call itself goes on.
- */
+/* Forgets all answers kept for repeated requests, as a restart would, because what they promised
+ * may no longer be true. The given call itself goes on. */
 void hf_rpc_forget_answers(struct hf_rpc_call *call);
 
-/*
- * Ends the call without an answer, as RPC demands of a server that cannot know whether the answer
- * would be true.
- */
+/* Ends the call without an answer, as RPC demands of a server that cannot know whether an answer
+ * would be true. */
 void hf_rpc_reply_never(struct hf_rpc_call *call);
 
 #endif

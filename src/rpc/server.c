@@ -13,16 +13,20 @@
 
 enum {
     SWEEP_MS = 1000,
-    BACKLOG = 4096,  /* long, because thousands of clients reconnect at once after a restart */
-    PORT_TRIES = 16, /* attempts to find a port that is free on UDP and on TCP */
+    /* the listen backlog: long, because thousands of clients reconnect at once after a restart */
+    BACKLOG = 4096,
+    PORT_TRIES = 16, /* how often to try to find a port that is free on both UDP and TCP */
 };
 
 static void on_idle(uv_idle_t *idle)
 {
-    (void)idle; /* an active idle handle keeps the loop from sleeping; on_prepare() does the work */
+    /*
+     * does nothing: an active idle handle keeps the loop from sleeping; on_prepare() does the work
+     */
+    (void)idle;
 }
 
-/* Writes all that has been answered. */
+/* Writes all completed answers to their connections and sockets. */
 static void flush(struct hf_rpc_server *server)
 {
     hf_list_foreach_safe (node, &server->dirty) {
@@ -35,7 +39,7 @@ static void flush(struct hf_rpc_server *server)
     }
 }
 
-/* Serves the datagrams left over from the last turn. */
+/* Serves the datagrams that were left over from the previous turn. */
 static void continue_udp(struct hf_rpc_server *server)
 {
     server->udp_waits = false;
@@ -46,7 +50,7 @@ static void continue_udp(struct hf_rpc_server *server)
     }
 }
 
-/* Accepts the connections left over from the last turn; then libuv goes on. */
+/* Accepts the connections that were left over from the previous turn; then libuv accepts again. */
 static void continue_accepting(struct hf_rpc_server *server)
 {
     server->accept_waits = false;
@@ -59,7 +63,7 @@ static void continue_accepting(struct hf_rpc_server *server)
     }
 }
 
-/* True if the loop shall look for more input before it sleeps (RPC-04). */
+/* True if the loop should poll for more input before it sleeps (RPC-04). */
 static bool looks_on(struct hf_rpc_server *server)
 {
     bool input = server->counters.calls != server->polled_calls;
@@ -73,7 +77,8 @@ static bool looks_on(struct hf_rpc_server *server)
     return on;
 }
 
-/* Begins a turn: serves the input left over from the last one, and writes what is answered. */
+/* Begins a turn of the loop: serves the input left over from the previous turn, and writes the
+ * completed answers. */
 static void on_prepare(uv_prepare_t *handle)
 {
     struct hf_rpc_server *server = handle->data;
@@ -88,8 +93,10 @@ static void on_prepare(uv_prepare_t *handle)
         continue_udp(server);
     }
     flush(server);
-    /* The loop turns once more after the last waiting input was served: requests served just now
-     * may have changes to commit, and the engine has ended its part of this turn already. */
+    /*
+     * After serving the last waiting input, let the loop turn once more: requests that were served
+     * just now may have changes to commit, and the engine has ended its part of this turn already.
+     */
     if (looks_on(server) || waited)
         uv_idle_start(&server->idle, on_idle);
     else
@@ -171,7 +178,8 @@ bool hf_rpc_server_needs_credit(const struct hf_rpc_server *server, const struct
 {
     enum hf_trust trust = hf_credit_trust(&server->credits, peer, uv_now(server->config.loop));
 
-    /* Addresses of loopback cannot be forged: the kernel drops such packets from outside. */
+    /* Loopback addresses cannot be forged: the kernel drops packets with such addresses from
+     * outside. */
     return hf_trust_rights[trust].bytes_out != 0 && !hf_addr_is_loopback(peer);
 }
 
@@ -193,8 +201,8 @@ struct hf_udp *hf_rpc_server_socket(struct hf_rpc_server *server, const struct h
 
         if (!listener->local && bound->family == local->family &&
             (hf_addr_is_any(bound) || hf_addr_same_host(bound, local)))
-            return &listener->udp; /* the first listener: the daemon listens for its programs before
-                                      rpcbind */
+            /* Prefer the first listener: the daemon listens for its own programs before rpcbind. */
+            return &listener->udp;
     }
     return NULL;
 }
@@ -227,9 +235,10 @@ bool hf_rpc_access_allows(const struct hf_rpc_listener *listener, const struct h
 }
 
 /*
- * The datagrams of all hosts come through one queue of the kernel, so a host cannot be made to wait
- * without the others. Where its requests have cost more than a slice of work in this turn, its
- * further datagrams are dropped, as an overloaded network would; clients repeat them.
+ * Serves one datagram. The datagrams of all hosts come through one queue of the kernel, so one host
+ * cannot be made to wait without the others. If a host's requests have cost more than a slice of
+ * work in this turn, its further datagrams are dropped, as an overloaded network would do; clients
+ * repeat them.
  */
 static void serve_datagram(const struct hf_rpc_origin *origin, struct hf_bytes datagram)
 {
@@ -267,7 +276,7 @@ static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const st
         return;
     if (trust == HF_TRUST_NOTHING)
         hf_credit_came(&server->credits, peer, datagram.len);
-    origin.host->n_calls++; /* counting the datagram keeps the host's record */
+    origin.host->n_calls++; /* counting the datagram as a request keeps the host's record alive */
     serve_datagram(&origin, datagram);
     origin.host->n_calls--;
     hf_rpc_hosts_release(&server->hosts, origin.host);
@@ -284,9 +293,10 @@ static bool udp_gives_way(struct hf_udp *udp)
 }
 
 /*
- * libuv accepts all connections that wait, before the loop turns. A host that opens and closes
- * connections would make all others wait for so many, so the rest is left for the next turn: libuv
- * accepts no further connection before uv_accept() has been called for this one.
+ * Accepts a connection. libuv would accept all waiting connections before the loop turns, and a
+ * host that opens and closes connections would make all others wait for so many. So only a few are
+ * accepted in one turn: libuv accepts no further connection before uv_accept() has been called for
+ * this one.
  */
 static void on_connection(uv_stream_t *stream, int status)
 {
@@ -350,7 +360,7 @@ static void on_udp_closed(struct hf_udp *udp)
     hf_rpc_listener_handle_closed(udp->ctx);
 }
 
-/* Opens a listening socket at addr and hands it to libuv. */
+/* Opens a listening TCP socket at addr and hands it to libuv. */
 static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr)
 {
     int on = 1;
@@ -359,10 +369,8 @@ static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr
 
     if (fd < 0)
         return fd;
-    /*
-     * A restarted server must not wait until old connections time out, because clients return to
-     * this port.
-     */
+    /* Allow the port of a previous process at once, without waiting until its old connections time
+     * out, because clients return to this port. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     rv = hf_socket_bind(fd, addr, listener->server->config.bind);
     if (rv == 0 && uv_tcp_open(&listener->tcp.tcp, fd) < 0)
@@ -375,7 +383,7 @@ static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr
     return rv == UV_EADDRINUSE ? HF_EBUSY : rv < 0 ? HF_EUNAVAIL : 0;
 }
 
-/* Initialises the stream handle and counts it among the handles to close. */
+/* Registers the listener's stream handle, and counts it among the handles to close. */
 static void stream_opened(struct hf_rpc_listener *listener)
 {
     listener->tcp.stream.data = listener;
@@ -390,7 +398,7 @@ static void listener_close(struct hf_rpc_listener *listener)
         hf_udp_close(&listener->udp, on_udp_closed);
 }
 
-/* Opens both sockets or none: UDP first, then TCP on the same port. */
+/* Opens both sockets of a listener, or none: UDP first, then TCP on that port. */
 static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
 {
     struct hf_rpc_server *server = listener->server;
@@ -450,7 +458,7 @@ static struct hf_rpc_listener *listener_new(struct hf_rpc_server *server,
     return listener;
 }
 
-/* Adds the listener to the server, or closes it and returns the error. */
+/* Adds the listener to the server or, after an error, closes it and returns the error. */
 static int listener_keep(struct hf_rpc_listener *listener, int error)
 {
     if (error == 0)

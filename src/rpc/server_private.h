@@ -1,7 +1,7 @@
 /*
- * What the files of the server share: server.c (listening, timeouts, closing), accept.c (new
- * connections), conn.c (TCP connections), turns.c (how long one connection or host is served before
- * the others), dispatch.c (from the bytes of a message to its handler, and back).
+ * Declarations that the files of the RPC server share: server.c (listening, timeouts, closing),
+ * accept.c (new connections), conn.c (TCP connections), turns.c (how long one connection or host is
+ * served before the others), dispatch.c (from the bytes of a message to its handler, and back).
  */
 #ifndef HF_RPC_SERVER_PRIVATE_H
 #define HF_RPC_SERVER_PRIVATE_H
@@ -17,45 +17,52 @@
 #include "rpc/udp.h"
 
 enum {
-    READ_CHUNK = 64 * 1024, /* bytes read from a connection at once */
+    READ_CHUNK = 64 * 1024, /* how many bytes are read from a connection at once */
     OUT_MAX =
-        64 * 1024, /* bytes of unread answers at which the server stops reading from a connection */
-    /* at this many bytes of unread answers, to requests that were read before, the server closes
-     * the connection */
+        /* With this many bytes of unread answers, the server stops reading from a connection. */
+    64 * 1024,
+    /* With this many bytes of unread answers, to requests that it had read before, the server
+     * closes a connection. */
     OUT_LIMIT = 4 * OUT_MAX,
-    CALLS_MAX = 1024, /* requests in progress at which the server stops reading from a connection */
+    /* with this many requests in progress, the server stops reading from a connection */
+    CALLS_MAX = 1024,
     CALLS_TOTAL_MAX =
-        /*
-         * how many requests may be in progress; a part is kept for accounts that have few (SEC-02)
-         */
+        /* How many requests of all accounts may be in progress; a part is reserved for accounts
+         * that have few (SEC-02). */
     65536,
-    /*
-     * how many requests of one connection, or of one UDP socket, are served in one turn of the loop
-     */
+    /* How many requests of one connection, or of one UDP socket, are served in one turn of the
+     * loop. */
     SLICE_REQUESTS = 128,
-    SLICE_ACCEPTS = 2, /* how many connections one listener accepts in one turn */
-    /* how many requests of all accounts one turn serves: each account has an equal share of them,
-     * over all its connections; exempt ones have no limit */
+    SLICE_ACCEPTS = 2, /* how many connections one listener accepts in one turn of the loop */
+    /* How many requests one turn of the loop serves for all accounts together. Each account has an
+     * equal share of them, over all its connections; exempt accounts have no limit. */
     TURN_REQUESTS = 128,
-    HOST_SLICE_LEAST = 8, /* each account may have at least this many in a turn */
-    /* How much a host may have in a turn if it has been alone for ALONE_MS. */
+    /* how many requests each account may have in a turn of the loop, at least */
+    HOST_SLICE_LEAST = 8,
+    /* How many requests a host may have in a turn of the loop if it has been the only one for
+     * ALONE_MS. */
     HOST_SLICE_ALONE = 512,
-    ALONE_MS = 1000,       /* after this time without another host, a host is alone */
-    SIMPLE_NODES = 16,     /* how many nodes a simple request visits at most */
-    NODES_PER_REQUEST = 6, /* this many further nodes take as long as a simple request */
-    /* opening or closing a connection takes as long as this many simple requests */
+    /* after this time without requests of other hosts, a host counts as the only one */
+    ALONE_MS = 1000,
+    /* how many nodes of the core's tables a simple request visits, at most */
+    SIMPLE_NODES = 16,
+    NODES_PER_REQUEST = 6, /* visiting this many further nodes takes as long as a simple request */
+    /* Opening or closing a connection takes as long as this many simple requests. */
     CONNECTION_COST = 24,
-    UDP_SLICE_NODES = 2048, /* how many nodes may be visited for one host over UDP in one turn */
-    /* how long one connection or UDP socket is served, if nodes are not counted */
+    /* how many nodes may be visited for one host's datagrams in one turn of the loop */
+    UDP_SLICE_NODES = 2048,
+    /*
+     * How long one connection or UDP socket is served in a turn, if visited nodes are not counted.
+     */
     SLICE_NS = 500 * 1000,
-    /* how many requests are served between two looks at the clock; a power of two */
+    /* How many requests are served between two readings of the clock; a power of two. */
     SLICE_CHECK = 4,
-    SPARE_BUFFERS = 64,         /* output buffers kept for reuse */
+    SPARE_BUFFERS = 64,         /* how many output buffers the server keeps for reuse */
     REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
     REPLY_ROOM_MAX = 60 * 1024, /* enough for a long list over TCP */
 };
 
-/* What one connection or UDP socket has used of its slice of the turn. */
+/* How much one connection or UDP socket has used of its slice of the turn. */
 struct hf_rpc_slice {
     unsigned requests;
     unsigned spent;    /* the requests and their work, in units of a simple request */
@@ -65,7 +72,7 @@ struct hf_rpc_slice {
     bool counts_work;
 };
 
-/* A TCP or local stream; libuv handles both as uv_stream_t. */
+/* A TCP stream or a local stream; libuv handles both as uv_stream_t. */
 union hf_rpc_stream {
     uv_stream_t stream;
     uv_tcp_t tcp;
@@ -76,17 +83,19 @@ struct hf_rpc_listener {
     struct hf_rpc_server *server;
     const struct hf_rpc_program *const *programs;
     size_t n_programs;
-    union hf_rpc_stream tcp; /* the TCP listener, or the local socket */
+    union hf_rpc_stream tcp; /* the listening TCP socket, or the local socket */
     struct hf_udp udp;
-    struct hf_rpc_slice slice; /* what the UDP socket has used of its slice */
-    uint64_t slice_turn;       /* the turn that slice belongs to */
-    bool any_port;             /* callers without a reserved port are served, too */
-    bool local;                /* this is a local socket, without UDP */
-    uint64_t accept_turn;      /* the turn in which the listener accepted its last connection */
-    unsigned accepts;          /* how many connections the listener accepted in accept_turn */
-    bool gave_way;             /* one more connection waits for the next turn */
-    bool backed_up;            /* a connection waits to be accepted until there is memory for it */
-    /* the handles of this listener and of its connections; it is freed when all are closed */
+    struct hf_rpc_slice slice; /* how much the UDP socket has used of its slice */
+    uint64_t slice_turn;       /* the turn of the loop to which `slice` belongs */
+    bool any_port;             /* this listener also serves callers without a reserved port */
+    bool local;                /* this listener has a local socket, and no UDP */
+    /* the turn of the loop in which the listener accepted its last connection */
+    uint64_t accept_turn;
+    unsigned accepts; /* how many connections the listener accepted in accept_turn */
+    bool gave_way;    /* one more connection waits to be accepted in the next turn */
+    bool backed_up;   /* a connection waits to be accepted until there is memory for it */
+    /* How many handles of this listener and of its connections are open; the listener is freed when
+     * all are closed. */
     unsigned open_handles;
     struct hf_list link;
 };
@@ -99,28 +108,32 @@ struct hf_rpc_conn {
     struct hf_rpc_host *host;
     uint32_t uid; /* the user of a caller on the local socket */
     enum hf_trust trust;
-    /* links the connection into server->conns, which begins with the one silent longest */
+    /* Links the connection into server->conns, which begins with the connection that has been
+     * silent longest. */
     struct hf_list link;
     struct hf_list host_link;
-    /* links the connection into server->waiting while it waits for the next turn */
+    /* Links the connection into server->waiting while its input waits for the next turn of the
+     * loop. */
     struct hf_list turn;
-    /* links the connection into server->dirty while there are answers to write */
+    /* Links the connection into server->dirty while it has answers to write. */
     struct hf_list dirty;
     struct hf_list calls; /* the connection's requests in progress */
     unsigned n_calls;
     struct hf_marking marking;
-    struct hf_buf input;   /* bytes that were read but not served in the connection's slice */
+    struct hf_buf input;   /* bytes that were read, but not served in the connection's slice */
     struct hf_buf out;     /* answers to write */
     struct hf_buf writing; /* answers that the kernel has not taken yet */
     uv_write_t write;
-    uint64_t active_ms; /* when the connection was last read from */
-    uint64_t owes_ms;   /* since when a record is incomplete; 0: no record is */
-    uint64_t stuck_ms;  /* since when the kernel takes no more answers; 0: it takes them */
-    /* how many bytes of the connection's unread answers are counted, while the kernel takes none */
+    uint64_t active_ms; /* when bytes were last read from the connection */
+    /* when the first byte of an incomplete record came; 0: no record is incomplete */
+    uint64_t owes_ms;
+    uint64_t stuck_ms; /* when the kernel stopped taking answers; 0: it takes them */
+    /* While the kernel takes no answers: how many bytes of this connection's answers are counted as
+     * unread. */
     size_t unread;
-    bool paused;  /* the connection is not served because of one of the limits above */
-    bool reading; /* libuv reads from the connection */
-    bool ended;   /* the peer has closed its side */
+    bool paused;  /* the connection is not served because it exceeds one of the limits */
+    bool reading; /* libuv reads from the connection at present */
+    bool ended;   /* the peer has closed its side of the connection */
     bool closing;
 };
 
@@ -129,44 +142,48 @@ struct hf_rpc_server {
     struct hf_dupcache dups;
     struct hf_rpc_hosts hosts;
     unsigned n_host_conns; /* how many hosts have connections */
-    size_t unread;         /* bytes of answers that peers do not read, on all connections */
+    size_t unread;         /* how many bytes of answers on all connections are unread */
     struct hf_credits credits;
-    /* the socket that asks the kernel for the users of loopback connections; less than 0: none */
+    /* The socket that asks the kernel for the users of loopback connections; negative: there is
+     * none. */
     int diag_fd;
-    uint64_t turn;                /* the number of the current turn of the loop */
-    unsigned n_turn_hosts;        /* how many hosts have asked for something in this turn */
-    unsigned n_turn_hosts_before; /* how many hosts asked for something in the turn before */
-    unsigned turn_spent;          /* what all accounts that are not exempt have used in this turn */
-    const void *last_host;        /* the host that was served last, */
-    uint64_t switched_ms;         /* when another host than before was last served; 0: never */
-    struct hf_list waiting;       /* connections with input that has to wait for the next turn */
-    bool accept_waits;            /* some listener has connections that wait for the next turn */
-    bool udp_waits;               /* some UDP socket has datagrams that wait for the next turn */
-    /* is active while input waits or is looked for, so that the loop does not sleep */
+    uint64_t turn;         /* the number of the current turn of the loop */
+    unsigned n_turn_hosts; /* how many hosts have sent requests in this turn of the loop */
+    /* how many hosts sent requests in the previous turn of the loop */
+    unsigned n_turn_hosts_before;
+    /* how much all accounts that are not exempt have used in this turn */
+    unsigned turn_spent;
+    const void *last_host; /* the host that was served last; only compared, never followed */
+    /* when the server last served another host than the one before; 0: never */
+    uint64_t switched_ms;
+    struct hf_list waiting; /* connections whose input waits for the next turn of the loop */
+    bool accept_waits;      /* some listener has connections that wait for the next turn */
+    bool udp_waits;         /* some UDP socket has datagrams that wait for the next turn */
+    /* Active while input waits or the server polls for input, so that the loop does not sleep. */
     uv_idle_t idle;
     struct hf_busy_poll busy_poll;
-    uint64_t polled_calls; /* the value of counters.calls at the last look */
+    uint64_t polled_calls; /* the value of counters.calls when the server last polled */
     struct hf_list listeners;
     struct hf_list conns;
     struct hf_list dirty;
     struct hf_list spare_calls;
     struct hf_buf spare_buffers[SPARE_BUFFERS];
     unsigned n_spare_buffers;
-    uv_prepare_t prepare; /* writes the answers completed in this turn of the loop */
-    uv_timer_t sweep;     /* looks for timeouts once a second */
+    uv_prepare_t prepare; /* writes the answers that were completed in this turn of the loop */
+    uv_timer_t sweep;     /* closes timed-out connections, once a second */
     struct hf_rpc_counters counters;
     void (*reply)(void *ctx, const struct hf_addr *peer, struct hf_bytes datagram);
     void *reply_ctx;
     uint64_t read_ns; /* when the current input arrived; 0: times are not measured */
-    unsigned n_calls; /* how many calls handlers own */
-    uint64_t charged; /* how much work programs reported by hf_rpc_charge() */
-    /* how many handles are open; the server is freed when the last one is closed */
+    unsigned n_calls; /* how many requests in progress the handlers own */
+    uint64_t charged; /* how much work programs have reported by hf_rpc_charge() */
+    /* How many handles are open; the server is freed when the last one is closed. */
     unsigned open_handles;
     void (*closed)(void *ctx);
     void *closed_ctx;
     uint8_t read_chunk[READ_CHUNK];
-    uint8_t scratch[REPLY_ROOM_MAX]; /* an answer for a closed connection, encoded only for the
-                                        duplicate request cache */
+    /* An answer to a closed connection is encoded here, only for the duplicate request cache. */
+    uint8_t scratch[REPLY_ROOM_MAX];
 };
 
 static inline bool hf_rpc_server_may_send(const struct hf_rpc_server *server)
@@ -196,7 +213,7 @@ void hf_rpc_turn_serve(struct hf_rpc_server *server);
 bool hf_rpc_access_allows(const struct hf_rpc_listener *listener, const struct hf_addr *peer,
                           bool udp);
 
-/* Returns the work that the programs have done so far; 0 if it is not counted. */
+/* Returns how much work the programs have done so far; 0 if work is not counted. */
 static inline uint64_t hf_rpc_work(const struct hf_rpc_server *server)
 {
     return server->config.work ? server->config.work(server->config.work_ctx) + server->charged : 0;
@@ -206,7 +223,8 @@ static inline uint64_t hf_rpc_work(const struct hf_rpc_server *server)
 void hf_rpc_server_handle_closed(struct hf_rpc_server *server);
 void hf_rpc_listener_handle_closed(struct hf_rpc_listener *listener);
 
-/* dispatch.c: one message, from the peer of conn (TCP) or from udp (conn NULL). */
+/* dispatch.c: where a message came from: the connection conn, or for a datagram the socket udp
+ * (then conn is NULL). */
 struct hf_rpc_origin {
     struct hf_rpc_listener *listener;
     struct hf_rpc_conn *conn;
@@ -220,18 +238,18 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
 
 /* accept.c */
 void hf_rpc_conn_accept(struct hf_rpc_listener *listener);
-/* accepts the connections that had to wait */
+/* Accepts the connections that had to wait. */
 void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server);
 
 /* conn.c */
 bool hf_rpc_conn_read(struct hf_rpc_conn *conn); /* begins to read */
 void hf_rpc_conn_flush(struct hf_rpc_conn *conn);
 void hf_rpc_conn_close(struct hf_rpc_conn *conn);
-/* tells that a request of the connection has been answered */
+/* Reports that a request of the connection has been answered. */
 void hf_rpc_conn_answered(struct hf_rpc_conn *conn);
 uint8_t *hf_rpc_conn_room(struct hf_rpc_conn *conn, size_t size);
 void hf_rpc_conn_commit(struct hf_rpc_conn *conn, size_t len);
-/* Goes on with the connection, because its turn has come. */
+/* Serves the input of a connection that has waited, because its turn has come. */
 void hf_rpc_conn_continue(struct hf_rpc_conn *conn);
 void hf_rpc_conn_sweep(struct hf_rpc_server *server);
 

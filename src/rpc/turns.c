@@ -11,8 +11,8 @@ void hf_rpc_slice_begin(const struct hf_rpc_server *server, unsigned limit, bool
                                    .counts_work = counts_work};
 }
 
-/* True if the slice has taken long. Where work is not counted, time stands for it, though it
- * depends on what else the machine does. */
+/* True if the slice has taken too long. Where work is not counted, time is measured instead,
+ * although it depends on what else the machine does. */
 static bool takes_long(struct hf_rpc_slice *slice)
 {
     uint64_t now_ns;
@@ -25,7 +25,7 @@ static bool takes_long(struct hf_rpc_slice *slice)
     return now_ns - slice->began_ns >= SLICE_NS;
 }
 
-/* The caller asks after each request. */
+/* The caller asks once after each request. */
 bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice)
 {
     uint64_t spent = ++slice->requests;
@@ -64,9 +64,10 @@ void hf_rpc_turn_begin(struct hf_rpc_server *server)
 }
 
 /*
- * The longer the turn, the longer a request waits that comes in its middle. So all accounts share
- * what one turn has. An account that comes when it is used up, because there were fewer accounts in
- * the turn before, still gets a little.
+ * Returns an account's share of a turn of the loop. The longer a turn, the longer a request waits
+ * that comes in its middle, so all accounts share a fixed number of requests per turn. An account
+ * that comes when that is used up, because the previous turn had fewer accounts, still gets a
+ * little.
  */
 static unsigned share_of_turn(const struct hf_rpc_server *server)
 {
@@ -101,7 +102,7 @@ void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, 
         server->turn_spent += requests;
 }
 
-/* True if further datagrams of this host are served in this turn. */
+/* True if further datagrams of this host are served in this turn of the loop. */
 bool hf_rpc_host_may_ask(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
     enter_turn(server, host);
@@ -119,9 +120,9 @@ void hf_rpc_turn_wait(struct hf_rpc_conn *conn)
 }
 
 /*
- * Serves a slice of each connection that waits, in the order in which they came to wait. Those
- * whose host has used its share of this turn stay in front of the queue, so that all connections of
- * a host are served in the end.
+ * Serves a slice of each waiting connection, in the order in which they began to wait. Connections
+ * whose host has used its share of this turn stay at the front of the queue, so that all
+ * connections of a host are served in the end.
  */
 void hf_rpc_turn_serve(struct hf_rpc_server *server)
 {

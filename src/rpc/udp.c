@@ -12,9 +12,10 @@
 
 enum {
     BATCH = 32, /* how many datagrams one system call moves */
-    ROUNDS = 4, /* how many system calls are made before the loop serves other sockets */
+    ROUNDS = 4, /* how many system calls a socket makes before the loop serves other sockets */
     ARENA = 16 * HF_UDP_DATAGRAM_MAX,
-    KERNEL_BUFFER = 4 * 1024 * 1024, /* the size to ask for; the kernel may grant less */
+    /* the socket buffer size to ask for; the kernel may grant less */
+    KERNEL_BUFFER = 4 * 1024 * 1024,
 };
 
 struct control {
@@ -26,21 +27,21 @@ struct batch {
     struct iovec iovs[BATCH];
     struct sockaddr_storage names[BATCH];
     struct control controls[BATCH];
-    unsigned *receipts[BATCH]; /* the receipts of the datagrams to be sent */
+    unsigned *receipts[BATCH]; /* the receipts of the datagrams in the batch to be sent */
 };
 
 struct hf_udp_io {
     struct batch in;
     struct batch out;
-    unsigned n_in;    /* how many datagrams were received */
-    unsigned at_in;   /* the first received datagram that is not handed over yet */
-    unsigned n_out;   /* how many datagrams are queued */
-    size_t arena_len; /* how many bytes of the arena the queued datagrams take */
+    unsigned n_in;    /* how many datagrams of the batch were received */
+    unsigned at_in;   /* the first received datagram that was not passed on yet */
+    unsigned n_out;   /* how many datagrams are queued to be sent */
+    size_t arena_len; /* how many bytes of the arena the queued datagrams use */
     uint8_t arena[ARENA];
     uint8_t received[BATCH][HF_UDP_DATAGRAM_MAX];
 };
 
-/* Finds the local address that the datagram was sent to. */
+/* Finds the local address to which a received datagram was sent. */
 static void read_local(const struct hf_udp *udp, struct msghdr *msg, struct hf_addr *local)
 {
     *local = udp->bound;
@@ -58,7 +59,7 @@ static void read_local(const struct hf_udp *udp, struct msghdr *msg, struct hf_a
     }
 }
 
-/* Tells the kernel to send from local. */
+/* Tells the kernel to send a datagram from this local address. */
 static void write_local(struct msghdr *msg, const struct hf_addr *local)
 {
     struct cmsghdr *c;
@@ -100,9 +101,8 @@ static void take(struct hf_udp *udp, unsigned i)
     udp->received(udp, &peer, &local, hf_bytes(udp->io->received[i], udp->io->in.msgs[i].msg_len));
 }
 
-/*
- * An error here is a late ICMP report about an earlier datagram. Ignore it: senders repeat.
- */
+/* Receives a batch of datagrams. An error is a late ICMP report about an earlier datagram and is
+ * ignored, because senders repeat. */
 static void receive_batch(struct hf_udp *udp)
 {
     struct batch *in = &udp->io->in;
@@ -124,7 +124,8 @@ static void receive_batch(struct hf_udp *udp)
     udp->io->at_in = 0;
 }
 
-/* Hands over the datagrams that were received; false if it had to give way before all were. */
+/* Passes on the datagrams that were received; false if others must be served first and some are
+ * left. */
 static bool drain(struct hf_udp *udp)
 {
     struct hf_udp_io *io = udp->io;
@@ -137,7 +138,8 @@ static bool drain(struct hf_udp *udp)
     return true;
 }
 
-/* Drops what arrived while the gate is shut: clients repeat it, to the node that serves then. */
+/* Drops all datagrams that arrive while the gate is shut: clients repeat them, and the node that
+ * serves then will answer. */
 static bool drop_unread(struct hf_udp *udp)
 {
     if (hf_rpc_gate_is_open(udp->gate))
@@ -161,7 +163,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 
     (void)events;
     if (status < 0 || udp->io->at_in < udp->io->n_in)
-        return; /* hf_udp_continue() must hand over the rest first */
+        return; /* hf_udp_continue() must first pass on the datagrams that are left */
     for (int round = 0; round < ROUNDS; round++) {
         receive_batch(udp);
         if (drop_unread(udp))
@@ -181,10 +183,8 @@ static int configure(int fd, const struct hf_addr *addr)
     if (setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &on,
                    sizeof(on)) < 0)
         return HF_EUNAVAIL;
-    /*
-     * A burst from thousands of clients must fit into the buffer; a smaller one is no error. Root
-     * gets what it asks for, other users what net.core.rmem_max allows.
-     */
+    /* Ask for a buffer that holds a burst from thousands of clients; a smaller buffer is no error.
+     * Root gets the size it asks for, other users what net.core.rmem_max allows. */
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
