@@ -28,9 +28,8 @@ const char *hf_history_kind_name(enum hf_history_kind kind)
 
 /* ---- writing ---- */
 
-/*
- * Quotes a field. A field that itself is "-" is quoted, so that it is not taken for an empty one.
- */
+/* Quotes a field of a line. The text "-" itself is quoted, because a bare "-" stands for an empty
+ * field. */
 static const char *quoted(struct hf_bytes bytes, size_t max, char out[QUOTED_MAX])
 {
     int len;
@@ -38,7 +37,7 @@ static const char *quoted(struct hf_bytes bytes, size_t max, char out[QUOTED_MAX
     if (bytes.len > max)
         bytes.len = max;
     len = hf_path_quote(bytes, out, QUOTED_MAX);
-    HF_ASSERT(len >= 0); /* a byte takes four characters at most */
+    HF_ASSERT(len >= 0); /* holds: quoting makes at most four characters of a byte */
     if (strcmp(out, NONE) == 0)
         return "\\x2d";
     return len == 0 ? NONE : out;
@@ -53,7 +52,8 @@ static const char *hex(struct hf_bytes fh, char out[2 * HF_HISTORY_FH_MAX + 1])
     return out;
 }
 
-/* Leaves out a path or text that is too long, or that could end its field. */
+/* Returns a path or text for its field; "-" if it is too long or contains a character that would
+ * end the field. */
 static const char *text_or_none(const char *text)
 {
     size_t len = text ? strcspn(text, "\t\n") : 0;

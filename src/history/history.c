@@ -29,7 +29,7 @@ static bool fail(struct hf_history *history, const char *what)
     return false;
 }
 
-/* Ends a last line that a crash cut short, so that it costs no other line. */
+/* Ends a last line that a crash cut short with a newline, so that the next line can be read. */
 static bool end_last_line(struct hf_history *history)
 {
     char last = '\n';
@@ -46,8 +46,8 @@ static bool end_last_line(struct hf_history *history)
     return true;
 }
 
-/* Opens the file; a symbolic link in its place is not followed, and another kind of file is not
- * used. */
+/* Opens the history file. A symbolic link in its place is not followed, and a file that is not a
+ * regular one is not used. */
 static bool open_file(struct hf_history *history)
 {
     char path[PATH_BYTES];
@@ -99,7 +99,8 @@ static bool write_lines(struct hf_history *history, const char *lines, size_t le
     return true;
 }
 
-/* Makes the views of the entry lead into the buffer again, where their bytes follow the entry. */
+/* Restores a packed entry: its views again point to their bytes, which follow the entry in the
+ * buffer. */
 static const struct packed *unpack(struct hf_bytes bytes, struct hf_history_entry *out)
 {
     const struct packed *packed = (const void *)bytes.data;
@@ -122,7 +123,7 @@ static void work(uv_work_t *request)
     struct hf_history *history = request->data;
     struct hf_history_entry entry;
     char lines[ROOM];
-    uint64_t n = 0; /* how many lines were written */
+    uint64_t n = 0; /* how many lines of this buffer were written */
     size_t len = 0;
 
     while (hf_buf_len(&history->out) > 0) {
@@ -188,7 +189,7 @@ static uint8_t *add(uint8_t *to, const void *from, size_t len)
     return to + len;
 }
 
-/* Copies the entry; the worker makes a line of it. */
+/* Copies the entry into the buffer; the worker later makes a line of it. */
 void hf_history_put(struct hf_history *history, const struct hf_history_entry *entry)
 {
     struct packed head = {
@@ -202,7 +203,7 @@ void hf_history_put(struct hf_history *history, const struct hf_history_entry *e
     head.entry.oh = cut(entry->oh, HF_HISTORY_OH_MAX);
     bytes = head.entry.client.len + head.entry.fh.len + head.entry.oh.len + head.path_size +
             head.text_size;
-    /* Rounded up, so that the next one is aligned. */
+    /* Round the size up, so that the next packed entry is aligned. */
     head.size = (sizeof(head) + bytes + 7) & ~(size_t)7;
     if (hf_buf_len(&history->gathering) + head.size > HF_HISTORY_BUFFER_BYTES ||
         !(to = hf_buf_reserve(&history->gathering, head.size))) {
@@ -246,7 +247,7 @@ void hf_history_free_if_unused(struct hf_history *history)
         return;
     hf_history_end_turn(history);
     if (history->writing)
-        return; /* this function is called again when the rest is written */
+        return; /* this function is called again when the rest of the history is written */
     if (history->fd >= 0)
         close(history->fd);
     hf_buf_free(&history->gathering);

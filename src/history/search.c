@@ -1,7 +1,5 @@
-/*
- * Searches the history: a worker reads both files, older first, and keeps the newest rows that
- * match. It reads a line at a time; the limit of the query bounds what it keeps.
- */
+/* Searches the history: a worker reads both files, the older one first, and keeps the newest rows
+ * that match. It reads line by line; the limit of the query bounds how many rows it keeps. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +24,8 @@ static bool is_file(const struct hf_history_query *query, const struct hf_histor
            strcmp(query->file, row->path) == 0;
 }
 
-/* True if the query asks for the row. A restart or the end of grace concerns every client and file,
- * and is shown with each. */
+/* True if the query asks for this row. A restart or the end of a grace period concerns every client
+ * and file, so it matches every query of its time. */
 static bool matches(const struct job *job, const struct hf_history_row *row)
 {
     const struct hf_history_query *query = &job->query;
@@ -40,8 +38,8 @@ static bool matches(const struct job *job, const struct hf_history_row *row)
     return is_client(query, row) && is_file(query, row);
 }
 
-/* Keeps a row, and takes over its line. The rows are a ring while they are found: the oldest gives
- * way. */
+/* Keeps a row that was found, and takes over its line. While rows are being found they form a ring,
+ * in which a new row replaces the oldest. */
 static void keep(struct job *job, char *line, const struct hf_history_row *row)
 {
     unsigned at = job->found.n_rows % job->query.limit;
@@ -53,7 +51,8 @@ static void keep(struct job *job, char *line, const struct hf_history_row *row)
     job->found.n_rows++;
 }
 
-/* Takes back the last row of this lock or wait: it did not end, because its batch failed. */
+/* Removes the last row of this lock or wait from the result: the lock or wait did not end, because
+ * the batch failed. */
 static void take_back(struct job *job, uint64_t id)
 {
     unsigned limit = job->query.limit;
@@ -109,7 +108,7 @@ static void read_file(struct job *job, bool older)
     fclose(stream);
 }
 
-/* Turns the ring so that the oldest row comes first, and leaves out those that were taken back. */
+/* Turns the ring of rows so that the oldest comes first, and drops the rows that were removed. */
 static void put_in_order(struct job *job)
 {
     unsigned limit = job->query.limit;
@@ -230,7 +229,7 @@ void hf_history_search_free(struct hf_history_search *search)
     struct job *job = search->job;
 
     if (job && job->search)
-        job->search = NULL; /* the worker is not done with the job */
+        job->search = NULL; /* the worker still uses the job, which is freed later */
     else
         job_free(job);
     search->job = NULL;

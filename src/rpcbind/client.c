@@ -15,10 +15,8 @@
 #include "rpc/client.h"
 #include "rpcbind/holder.h"
 
-/*
- * libtirpc registers and unregisters, because rpcbind identifies the user who calls over its local
- * socket. Questions go out through our own RPC client, which has a timeout that we choose.
- */
+/* Registers and unregisters through libtirpc, because rpcbind identifies the user who calls over
+ * its local socket. Questions to rpcbind go through our own RPC client, whose timeout we choose. */
 enum { ASK_TIMEOUT_MS = 2000 };
 
 static const char *netid_of(const struct hf_rpcbind_service *service)
@@ -43,7 +41,7 @@ static void on_answer(void *ctx, const struct hf_rpc_response *response)
         answer->error = HF_EFORMAT;
 }
 
-/* Makes one call and waits for its answer, on an event loop that lives only that long. */
+/* Makes one RPC call and waits for its answer, on an event loop of its own. */
 static void ask(const struct hf_rpc_outcall_args *call_args, const struct hf_hash_key *key,
                 struct answer *answer)
 {
@@ -88,7 +86,7 @@ bool hf_rpcbind_system_present(const struct hf_hash_key *key)
     return answer.error == 0;
 }
 
-/* Returns the port that rpcbind gives for this program, version and transport; 0 if it has none. */
+/* Returns the port that rpcbind has for this program, version and transport; 0 if it has none. */
 static uint16_t registered_port(const struct hf_rpcbind_service *service,
                                 const struct hf_hash_key *key)
 {
@@ -110,7 +108,7 @@ static uint16_t registered_port(const struct hf_rpcbind_service *service,
     return answer.error == 0 ? (uint16_t)answer.port : 0;
 }
 
-/* True if a process serves this program at the port, that is, answers a NULL call. */
+/* True if a process serves this program at the port, that is, if it answers a NULL call. */
 static bool is_served(const struct hf_rpcbind_service *service, uint16_t port,
                       const struct hf_hash_key *key)
 {
@@ -154,8 +152,8 @@ static void unset(const struct hf_rpcbind_service *service)
     }
 }
 
-/* Returns HF_EBUSY if another process, whose registration we respect, still serves what we would
- * have to replace in rpcbind. */
+/* Returns HF_EBUSY if rpcbind has a registration that we would have to replace, and the process
+ * that made it still serves the program and must be respected. */
 static int check_owner(const struct hf_rpcbind_service *service, const struct hf_hash_key *key,
                        char error[HF_RPCBIND_ERROR_MAX])
 {
@@ -163,7 +161,7 @@ static int check_owner(const struct hf_rpcbind_service *service, const struct hf
     struct hf_rpcbind_holder holder;
     char by[256] = "";
 
-    /* A registration for the port that we have just bound was left behind by our last run. */
+    /* A registration for the port that we have just bound is a leftover of our previous run. */
     if (port == 0 || port == service->addr.port || !is_served(service, port, key))
         return 0;
     if (hf_rpcbind_holder_find(service, port, &holder)) {
@@ -191,9 +189,10 @@ static int check_owner(const struct hf_rpcbind_service *service, const struct hf
 }
 
 /*
- * rpcbind accepts what it has already. If it refuses, it has another address, left behind by a
- * process that has ended. A registration that is right is never removed, not even for a moment:
- * another daemon may share it.
+ * Registers one service. rpcbind accepts a registration that it has already. If it refuses, it has
+ * another address, left behind by a process that has ended, and that one is removed first. A
+ * correct registration is never removed, not even for a moment, because another daemon may share
+ * it.
  */
 static bool register_one(const struct hf_rpcbind_service *service)
 {
@@ -207,7 +206,7 @@ int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t
                                const struct hf_hash_key *key, char error[HF_RPCBIND_ERROR_MAX])
 {
     for (size_t i = 0; i < n; i++) {
-        /* One process serves both IPv4 and IPv6, so a look at the IPv4 entry is enough. */
+        /* Check only the IPv4 entry: one process serves both IPv4 and IPv6. */
         if (services[i].addr.family == HF_ADDR_IPV4 && check_owner(&services[i], key, error) < 0)
             return HF_EBUSY;
     }
@@ -229,8 +228,8 @@ int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t
 
 void hf_rpcbind_system_unregister(const struct hf_rpcbind_service *services, size_t n)
 {
-    /* TCP is removed before UDP, because it was added after it: a client that prefers UDP never
-     * finds TCP alone. */
+    /* Remove TCP before UDP, the reverse of the order of registration, so that a client that
+     * prefers UDP never finds TCP alone. */
     for (size_t i = n; i-- > 0;)
         unset(&services[i]);
 }

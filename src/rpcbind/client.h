@@ -1,7 +1,7 @@
 /*
- * Registers our services with the rpcbind of the system. Every function blocks until rpcbind has
- * answered, up to a few seconds, or a minute per service in libtirpc when rpcbind is gone. Call
- * them while the daemon starts or stops, or on a worker thread.
+ * Registers our services with the system's rpcbind. Every function blocks until rpcbind has
+ * answered, up to a few seconds, or in libtirpc up to a minute per service when rpcbind is gone. So
+ * they are called only while the daemon starts or stops, or on a worker thread.
  */
 #ifndef HF_RPCBIND_CLIENT_H
 #define HF_RPCBIND_CLIENT_H
@@ -14,7 +14,7 @@
 
 enum { HF_RPCBIND_ERROR_MAX = 512 };
 
-/* True if an rpcbind answers on this host. */
+/* True if an rpcbind answers on this host at present. */
 bool hf_rpcbind_system_present(const struct hf_hash_key *key);
 
 /*

@@ -13,7 +13,7 @@
 #include "base/sockdiag.h"
 #include "base/text.h"
 
-/* True if the process has the socket open. */
+/* True if this process has the socket open. */
 static bool has_socket(const char *pid, const char *socket_name)
 {
     char path[64];
@@ -88,7 +88,8 @@ static bool is_statd(const struct hf_rpcbind_holder *holder)
     const char *name = strrchr(holder->program, '/');
     struct stat st;
 
-    /* The file must belong to root, because a user could give a program of his own that name. */
+    /* The program file must belong to root, because a user could give a program of his own the name
+     * of rpc.statd. */
     return name && strcmp(name, "/rpc.statd") == 0 && stat(holder->program, &st) == 0 &&
            st.st_uid == 0;
 }

@@ -1,7 +1,7 @@
 /*
- * The process of this host that serves a port: which user and which program it is, for the
- * operator, and whether its registration with rpcbind is to be respected (RPC-03). Any user can
- * register a program that is not registered, and so answer in our place while we are stopped.
+ * Finds the process of this host that serves a port: its user and its program, for the operator,
+ * and whether its registration with rpcbind must be respected (RPC-03). Any user can register a
+ * program that is not registered, and so answer in our place while we are stopped.
  */
 #ifndef HF_RPCBIND_HOLDER_H
 #define HF_RPCBIND_HOLDER_H
@@ -13,19 +13,19 @@
 
 struct hf_rpcbind_holder {
     uint32_t uid;
-    int pid; /* 0: not found, because it is the kernel, or a process that we may not look into */
+    /* 0: not found, because the kernel serves the port, or a process that we may not examine */
+    int pid;
     char user[64];
-    char program[128]; /* the file that the process runs; "": not found */
+    char program[128]; /* the program file that the process runs; "": not found */
 };
 
-/* Returns false if the kernel does not tell, or if nothing serves the port. */
+/* Finds the process that serves a service's port. Returns false if the kernel does not tell, or if
+ * nothing serves the port. */
 bool hf_rpcbind_holder_find(const struct hf_rpcbind_service *service, uint16_t port,
                             struct hf_rpcbind_holder *out);
 
-/*
- * True if the holder may serve the program: root and the kernel, the user we run as, and for NSM
- * rpc.statd, which serves as a user of its own.
- */
+/* True if the holder of a port may serve the program: root and the kernel, the user we run as, and
+ * for NSM rpc.statd, which runs as a user of its own. */
 bool hf_rpcbind_holder_is_respected(const struct hf_rpcbind_holder *holder, uint32_t prog);
 
 #endif

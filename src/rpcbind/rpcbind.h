@@ -12,12 +12,12 @@
 #include "base/addr.h"
 #include "rpc/program.h"
 
-/* The local socket at which programs on this host try to reach rpcbind first. */
+/* The local socket on which programs of this host first try to reach rpcbind. */
 #define HF_RPCBIND_SOCKET "/run/rpcbind.sock"
 
 enum { HF_RPCBIND_PORT = 111 };
 
-/* One service: one version of a program, on one transport at one address. */
+/* One service that rpcbind lists: one version of a program, on one transport at one address. */
 struct hf_rpcbind_service {
     uint32_t prog;
     uint32_t vers;
@@ -25,7 +25,7 @@ struct hf_rpcbind_service {
     struct hf_addr addr;
 };
 
-/* What rpcbind says about a transport of one address family. */
+/* The names and constants that rpcbind uses for a transport of one address family. */
 struct hf_rpcbind_netid {
     const char *name; /* "udp", "tcp", "udp6", "tcp6" */
     uint8_t family;   /* HF_ADDR_IPV4, HF_ADDR_IPV6 */
@@ -34,10 +34,10 @@ struct hf_rpcbind_netid {
     const char *proto;
 };
 
-/* Returns the netid's name; the family is IPv4 or IPv6. */
+/* Returns the name of the netid for a family (IPv4 or IPv6) and a transport. */
 const char *hf_rpcbind_netid_name(uint8_t family, enum hf_transport transport);
 
-/* Returns the netid of this name, or NULL if rpcbind does not know it. */
+/* Returns the netid with this name, or NULL if rpcbind does not know the name. */
 const struct hf_rpcbind_netid *hf_rpcbind_netid_find(const char *name);
 
 #endif

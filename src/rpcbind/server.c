@@ -18,11 +18,12 @@ _Static_assert(HF_RPCB_PROG == HF_PROGRAM_RPCBIND, "rpcbind.x and base/programs.
 
 enum {
     UADDR_SIZE = HF_RPCB_MAXADDR + 1,
-    /* r_nc_semantics of GETADDRLIST: NC_TPI_CLTS and NC_TPI_COTS_ORD of netconfig(5). */
+    /* The r_nc_semantics of a GETADDRLIST answer: NC_TPI_CLTS and NC_TPI_COTS_ORD of netconfig(5).
+     */
     SEMANTICS_DATAGRAM = 1,
     SEMANTICS_STREAM = 3,
-    /* RFC 5531, section 8.3: lower numbers are assigned to services; from this one on they are
-     * free. */
+    /* The first program number that is free for any user; lower numbers are assigned to services
+     * (RFC 5531, section 8.3). */
     FIRST_FREE_PROGRAM = 0x20000000,
 };
 
@@ -30,14 +31,14 @@ struct hf_rpcbind_server {
     struct hf_rpc_program program;
     const struct hf_alloc *alloc;
     struct hf_rpcbind_table table;
-    /* The lists of the answers that name many entries; each answer fills them anew. */
+    /* Storage for answers that list many entries; each such answer fills it anew. */
     hf_pmaplist pmaps[HF_RPCBIND_ENTRIES_MAX];
     hf_rpcblist rpcbs[HF_RPCBIND_ENTRIES_MAX];
     hf_rpcb_entry_list addrs[HF_RPCBIND_ENTRIES_MAX];
     char texts[HF_RPCBIND_ENTRIES_MAX][UADDR_SIZE];
 };
 
-/* The storage that arguments are decoded into (rpc/program.h). */
+/* Storage into which arguments are decoded (rpc/program.h). */
 static hf_pmap pmap_args;
 static char netid_buf[HF_RPCB_MAXNETID + 1];
 static char addr_buf[UADDR_SIZE];
@@ -68,8 +69,8 @@ static const char *call_netid(const struct hf_rpc_call *call)
     return hf_rpcbind_netid_name(call->peer.family, call->transport);
 }
 
-/* Finds the user who calls. Returns false if the user is not known, and so may not change the
- * table. */
+/* Finds the user who calls. Returns false if the user is unknown, and so must not change the table.
+ */
 static bool find_owner(const struct hf_rpc_call *call, hf_rpcbind_owner *out)
 {
     if (call->uid != HF_RPC_UID_UNKNOWN) {
@@ -87,8 +88,8 @@ static void reply_bool(struct hf_rpc_call *call, bool value)
     hf_rpc_reply(call, xdr_hf_rpcbind_truth, &result);
 }
 
-/* Returns the address as this caller can use it: for a service bound to all addresses, the one that
- * the caller sent its question to. */
+/* Returns the address of an entry as this caller can use it: for a service bound to all addresses,
+ * the address on which the caller asked. */
 static const char *merged(const struct hf_rpc_call *call, const struct hf_rpcbind_entry *e,
                           char text[UADDR_SIZE])
 {
@@ -104,7 +105,7 @@ static const char *merged(const struct hf_rpc_call *call, const struct hf_rpcbin
 
 /* ---- SET and UNSET ---- */
 
-/* True if the address belongs to this host: only then can it be bound. */
+/* True if the address belongs to this host, that is, if a socket can be bound to it. */
 static bool is_of_this_host(const struct hf_addr *addr)
 {
     struct hf_addr at = *addr;
@@ -119,8 +120,9 @@ static bool is_of_this_host(const struct hf_addr *addr)
     return rv == 0;
 }
 
-/* A service of ours cannot be replaced, and a user other than root can register only what is his.
- */
+/* True if the caller may register this program at this address. A program that the daemon or
+ * another user has registered cannot be replaced; a user other than root can register only
+ * unassigned program numbers at unreserved ports. */
 static bool may_set(const struct hf_rpc_call *call, hf_rpcbind_owner owner, uint32_t prog,
                     const struct hf_addr *addr)
 {
@@ -145,7 +147,7 @@ static bool set_service(const struct hf_rpc_call *call, uint32_t prog, uint32_t 
     if (!may_set(call, owner, prog, &addr))
         return false;
     if (hf_rpcbind_table_find(table_of(call), prog, vers, netid))
-        return false; /* RFC 1833: the caller must UNSET the old entry first */
+        return false; /* RFC 1833: the caller must remove the old entry by UNSET first */
     return hf_rpcbind_table_add(table_of(call), prog, vers, netid, uaddr, owner) == 0;
 }
 
@@ -170,7 +172,8 @@ static void v2_set(struct hf_rpc_call *call, void *args)
                                          hf_addr_format_uaddr(&any, uaddr)));
 }
 
-/* Version 2 ignores protocol and port: it removes both transports. */
+/* UNSET of version 2: ignores protocol and port, and removes the program's entries for both
+ * transports. */
 static void v2_unset(struct hf_rpc_call *call, void *args)
 {
     const hf_pmap *map = args;
@@ -218,8 +221,8 @@ static void reply_addr(struct hf_rpc_call *call, const struct hf_rpcbind_entry *
     hf_rpc_reply(call, xdr_hf_rpcb_addr, &addr);
 }
 
-/* The answer is for the transport of the question; the netid in the arguments is ignored (RFC 1833,
- * section 2.2.1). */
+/* GETADDR: answers for the transport by which the question came, and ignores the netid in the
+ * arguments (RFC 1833, section 2.2.1). */
 static void v4_getaddr(struct hf_rpc_call *call, void *args)
 {
     const hf_rpcb *map = args;
@@ -245,7 +248,8 @@ static void v4_gettime(struct hf_rpc_call *call, void *args)
 
 /* ---- DUMP, GETADDRLIST ---- */
 
-/* Charges the caller for the entries, each of which is visited, formatted and encoded. */
+/* Charges the caller for an answer that lists the table: each entry is visited, formatted and
+ * encoded. */
 static void charge(struct hf_rpc_call *call)
 {
     enum { NODES_EACH = 4 };
@@ -267,7 +271,7 @@ static void v2_dump(struct hf_rpc_call *call, void *args)
         struct hf_addr addr;
 
         if ((!tcp && strcmp(e->netid, "udp") != 0) || hf_addr_parse_uaddr(e->uaddr, &addr) < 0)
-            continue; /* version 2 knows IPv4 only */
+            continue; /* version 2 of rpcbind knows only IPv4 */
         server->pmaps[i].map =
             (hf_pmap){e->prog, e->vers, tcp ? IPPROTO_TCP : IPPROTO_UDP, addr.port};
         server->pmaps[i].next = NULL;
@@ -308,7 +312,7 @@ static void fill_addr_entry(struct hf_rpcbind_server *server, const struct hf_rp
     struct hf_rpcbind_entry *e = &server->table.entries[i];
     const struct hf_rpcbind_netid *netid = hf_rpcbind_netid_find(e->netid);
 
-    HF_ASSERT(netid); /* SET refuses an unknown netid */
+    HF_ASSERT(netid); /* holds: SET refuses an unknown netid */
     *out = (hf_rpcb_entry){
         .maddr = (char *)(uintptr_t)merged(call, e, server->texts[i]),
         .netid = e->netid,
@@ -394,7 +398,7 @@ int hf_rpcbind_server_new(const struct hf_alloc *alloc, struct hf_rpcbind_server
         .versions = VERSIONS,
         .n_versions = HF_COUNT_OF(VERSIONS),
         .ctx = server,
-        .any_port = true, /* users look up ports, too, and learn nothing that is secret */
+        .any_port = true, /* any user may look up ports, which are no secret */
     };
     *out = server;
     return 0;

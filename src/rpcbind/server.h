@@ -20,11 +20,11 @@ struct hf_rpcbind_server;
 int hf_rpcbind_server_new(const struct hf_alloc *alloc, struct hf_rpcbind_server **out);
 void hf_rpcbind_server_del(struct hf_rpcbind_server *server);
 
-/* Adds a service of the daemon's own. Returns HF_ELIMIT when the table is full. */
+/* Adds a service of the daemon itself to the table. Returns HF_ELIMIT when the table is full. */
 int hf_rpcbind_server_add(struct hf_rpcbind_server *server,
                           const struct hf_rpcbind_service *service);
 
-/* Returns the program table to serve on port 111; it is valid until hf_rpcbind_server_del(). */
+/* Returns the RPC program to serve on port 111; it is valid until hf_rpcbind_server_del(). */
 const struct hf_rpc_program *hf_rpcbind_server_program(struct hf_rpcbind_server *server);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The services that the embedded rpcbind knows, and which of them a caller may remove. Private to
- * this room.
+ * The table of services that the embedded rpcbind knows, and the rules for which of them a caller
+ * may remove. Private to src/rpcbind.
  */
 #ifndef HF_RPCBIND_TABLE_H
 #define HF_RPCBIND_TABLE_H
@@ -14,14 +14,13 @@
 enum {
     HF_RPCBIND_ENTRIES_MAX = 256,
     HF_RPCBIND_USER_MAX = 32, /* how many entries one user other than root may have */
-    /* How many entries these users may have together: the rest is for root and for us. */
+    /* How many entries all users other than root may have together: the rest is for root and for
+     * the daemon. */
     HF_RPCBIND_USERS_MAX = 128,
 };
 
-/*
- * The user who registered an entry, by user id. Only the daemon itself adds entries owned by SELF,
- * an id that no user has.
- */
+/* The owner of an entry: the id of the user who registered it, or SELF, which is no user's id, for
+ * entries that the daemon itself added. */
 typedef uint32_t hf_rpcbind_owner;
 
 #define HF_RPCBIND_OWNER_ROOT ((hf_rpcbind_owner)0)
@@ -40,31 +39,28 @@ struct hf_rpcbind_table {
     size_t n;
 };
 
-/* Returns exactly this version on this transport, or NULL. */
+/* Returns the entry for exactly this version on this transport, or NULL. */
 struct hf_rpcbind_entry *hf_rpcbind_table_find(struct hf_rpcbind_table *table, uint32_t prog,
                                                uint32_t vers, const char *netid);
 
-/* Returns this version, or else any version of the program on this transport (RFC 1833, section
- * 2.2.1). */
+/* Returns the entry for this version or else for any version of the program on this transport (RFC
+ * 1833, section 2.2.1). */
 struct hf_rpcbind_entry *hf_rpcbind_table_find_nearest(struct hf_rpcbind_table *table,
                                                        uint32_t prog, uint32_t vers,
                                                        const char *netid);
 
-/*
- * True if another owner, whose entries this one must respect, has registered any version of the
- * program: the daemon, or, where the owner is not root, any other user.
- */
+/* True if any version of the program has an entry of another owner that this owner must respect:
+ * the daemon or, where this owner is not root, any other user. */
 bool hf_rpcbind_table_is_taken(const struct hf_rpcbind_table *table, uint32_t prog,
                                hf_rpcbind_owner owner);
 
-/* Returns HF_ELIMIT when the table is full, or the owner has as many entries as it may have. */
+/* Adds an entry. Returns HF_ELIMIT when the table is full, or when the owner has as many entries as
+ * it may have. */
 int hf_rpcbind_table_add(struct hf_rpcbind_table *table, uint32_t prog, uint32_t vers,
                          const char *netid, const char *uaddr, hf_rpcbind_owner owner);
 
-/*
- * Removes the version on one transport, or on all (netid empty): a user's own entries, and for root
- * those of all users. True if an entry was removed.
- */
+/* Removes a version's entry on one transport, or on all (netid empty): a user can remove his own
+ * entries, root those of all users. True if an entry was removed. */
 bool hf_rpcbind_table_remove(struct hf_rpcbind_table *table, uint32_t prog, uint32_t vers,
                              const char *netid, hf_rpcbind_owner caller);
 

@@ -42,9 +42,8 @@ static void register_program(struct hf_rpcbind_watch *w, struct hf_rpcbind_watch
     program->n = program->result == 0 ? n : 0;
 }
 
-/*
- * Registers each program separately: if rpc.statd has taken over NSM, clients must still find NLM.
- */
+/* Registers each program that rpcbind lacks. Each is tried separately: if rpc.statd has taken over
+ * NSM, clients must still find NLM. */
 static void register_lost(uv_work_t *work)
 {
     struct hf_rpcbind_watch *w = work->data;
@@ -59,7 +58,7 @@ static void set_health(struct hf_rpcbind_watch *w, enum hf_rpcbind_state state, 
     hf_format(w->health.reason, sizeof(w->health.reason), "%s", reason);
 }
 
-/* Takes the worst outcome of the programs as the state, after registering. */
+/* Sets the state of the watch after registering, to the worst outcome of all programs. */
 static void review(struct hf_rpcbind_watch *w)
 {
     set_health(w, HF_RPCBIND_REGISTERED, "");
@@ -73,7 +72,7 @@ static void review(struct hf_rpcbind_watch *w)
     }
 }
 
-/* Logs an error once, until it is over or becomes another one. */
+/* Logs an error of a program once, until the error is over or changes. */
 static void report_trouble(struct hf_rpcbind_watched_program *program)
 {
     if (program->result == 0)
@@ -88,8 +87,8 @@ static void report_trouble(struct hf_rpcbind_watched_program *program)
         hf_log(HF_LOG_ERROR, "cannot register with rpcbind", HF_STR("reason", program->error));
 }
 
-/* Unregisters our programs, except one that another process has registered: that stays with that
- * process. */
+/* Unregisters our programs, except those that another process has registered meanwhile: their
+ * entries stay. */
 static void unregister(const struct hf_rpcbind_watch *w)
 {
     bool last = hf_rpcbind_share_leave(w->share);
@@ -129,13 +128,13 @@ static void on_registered(uv_work_t *work, int status)
 
 /* ---- looking at rpcbind's table ---- */
 
-/* Marks as registered each service that this entry of rpcbind's table leads to. */
+/* Marks each service of ours that this entry of rpcbind's table leads to as registered. */
 static void mark_registered(struct hf_rpcbind_watch *w, const hf_rpcb *entry)
 {
     struct hf_addr addr;
 
     if (hf_addr_parse_uaddr(entry->addr, &addr) < 0)
-        return; /* the address of a local socket */
+        return; /* skips an entry with the address of a local socket */
     for (size_t i = 0; i < w->n_services; i++) {
         const struct hf_rpcbind_service *s = &w->services[i];
 
@@ -145,7 +144,8 @@ static void mark_registered(struct hf_rpcbind_watch *w, const hf_rpcb *entry)
     }
 }
 
-/* Reads the results of DUMP: a linked list in XDR, that is, each entry follows a TRUE. */
+/* Reads the results of rpcbind's DUMP: a linked list in XDR, in which a TRUE precedes each entry.
+ */
 static int read_entries(struct hf_rpcbind_watch *w, XDR *results)
 {
     char netid[HF_RPCB_MAXNETID + 1], addr[HF_RPCB_MAXADDR + 1], owner[HF_RPCB_MAXOWNER + 1];
@@ -180,7 +180,8 @@ static void set_away(struct hf_rpcbind_watch *w, int error)
     w->away = away;
 }
 
-/* Ends a look: either it is known what is missing, or rpcbind cannot be asked. */
+/* Ends a check of rpcbind's table: either it is known which services are missing, or rpcbind did
+ * not answer. */
 static void conclude(struct hf_rpcbind_watch *w, int error)
 {
     bool any = false;
@@ -194,7 +195,8 @@ static void conclude(struct hf_rpcbind_watch *w, int error)
     }
     if (error == 0 && !any)
         review(w);
-    else if (error == 0 && !w->missing) /* otherwise the outcome of the last look stands */
+    /* otherwise the outcome of the previous check remains valid */
+    else if (error == 0 && !w->missing)
         set_health(w, HF_RPCBIND_LOST, "rpcbind has forgotten us; registering again");
     if (error == 0) {
         w->n_lost += any && !w->missing;
@@ -209,8 +211,8 @@ static void conclude(struct hf_rpcbind_watch *w, int error)
 
 static void ask_next(struct hf_rpcbind_watch *w);
 
-/* GETVERSADDR answers for the transport of the question (RFC 1833), and we ask by TCP: what holds
- * for a service on TCP is assumed for UDP. */
+/* True if the watch asks for this service by GETVERSADDR, which answers for the transport of the
+ * question (RFC 1833). We ask by TCP, and assume the result for UDP, too. */
 static bool is_asked_for(const struct hf_rpcbind_service *s)
 {
     return s->transport == HF_TRANSPORT_TCP;
@@ -236,8 +238,8 @@ static void on_port(void *ctx, const struct hf_rpc_response *response)
         conclude(w, response->error);
         return;
     }
-    /* An rpcbind that does not serve IPv6 cannot be asked for these services; it has forgotten them
-     * when it has forgotten all. */
+    /* An error counts as registered: an rpcbind that does not serve IPv6 cannot be asked for IPv6
+     * services, and forgets them only together with all others. */
     w->lost[w->asked] = response->error == 0 && !names_port(s, response->results);
     w->asked++;
     ask_next(w);
@@ -289,8 +291,9 @@ static void ask_next(struct hf_rpcbind_watch *w)
 
 /* ---- the whole table ---- */
 
-/* Any user can register entries that are longer than we accept, or so many that the table is longer
- * than a record of ours may be. Then each service is asked for by itself. */
+/* Takes the table that rpcbind sent. Any user can register entries that are longer than we accept,
+ * or so many that the table is longer than a record may be. In that case the watch asks for each
+ * service separately. */
 static void on_entries(void *ctx, const struct hf_rpc_response *response)
 {
     struct hf_rpcbind_watch *w = ctx;
@@ -376,6 +379,6 @@ void hf_rpcbind_watch_stop(struct hf_rpcbind_watch *w)
     w->call = NULL;
     if (w->working)
         (void)uv_cancel((uv_req_t *)&w->work); /* on_registered() unregisters in any case */
-    else if (!w->away) /* without an rpcbind, libtirpc waits a minute for each service */
+    else if (!w->away) /* without an rpcbind, libtirpc would wait a minute for each service */
         unregister(w);
 }

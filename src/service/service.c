@@ -66,8 +66,8 @@ void hf_service_forget(struct hf_service *service, struct hf_commit_waiter *wait
     hf_list_remove(&waiter->link);
 }
 
-/* Answers that waited for the decision now wait for its batch and their own; if these are durable,
- * or the decision has failed, they wait for nothing. */
+/* Lets the answers that waited for this decision go on: they now wait for its batch and their own.
+ * If these are durable, or the decision has failed, the answers are completed at once. */
 static void go_on(struct hf_service *service, const struct hf_decision *decision)
 {
     hf_list_foreach_safe (node, undecided_list(service, decision->id)) {
@@ -97,8 +97,8 @@ void hf_service_let_go(struct hf_service *service, uint64_t id)
     go_on(service, &(struct hf_decision){.id = id});
 }
 
-/* Fails answers that wait for a decision, and whose own batch is none of the durable ones; with
- * `all`, every one. */
+/* Fails answers that wait for a decision and whose own batch is not durable; with `all`, every
+ * answer that waits for a decision. */
 static void fail_undecided(struct hf_service *service, uint64_t durable, bool all)
 {
     for (size_t i = 0; i < HF_UNDECIDED_LISTS; i++) {
@@ -116,7 +116,7 @@ void hf_service_batch_failed(struct hf_service *service)
 {
     uint64_t durable = hf_core_durable(service->core);
 
-    /* A durable change is answered as made, even if the kernel has not released its claim yet. */
+    /* Answer a durable change as done, even if the kernel has not released its claim yet. */
     hf_commit_waiters_reached(&service->waiters, durable);
     hf_commit_waiters_failed(&service->waiters);
     if (service->n_undecided > 0)

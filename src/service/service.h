@@ -1,17 +1,15 @@
-/*
- * The layer above the core that NLM, NSM and administration share. It has the core itself, the time
- * of this turn of the loop, whether the store takes changes, and the answers that wait until a
+/* The layer above the core that NLM, NSM and administration share. It has the core, the time of the
+ * current turn of the loop, whether the store accepts changes, and the answers that wait until a
  * batch is durable. All of it belongs to the loop thread.
  *
  * A request is served in three steps, whatever its protocol:
  *
- *     if (!service->store_up) refuse             nothing can be promised (SPEC section 5)
- *     answer = hf_core_...(service->core, hf_service_now(service), ...)
- *     hf_service_when(service, ticket, ...)      then send the answer
+ *    if (!service->store_up) refuse             nothing can be promised (SPEC section 5)
+ *    answer = hf_core_...(service->core, hf_service_now(service), ...)
+ *    hf_service_when(service, ticket, ...)      then send the answer
  *
  * The driver of the loop (src/daemon, or the simulator) takes batches from the core, commits them,
- * and reports each result by hf_service_batch_done(), which completes the answers.
- */
+ * and reports each result by hf_service_batch_done(), which completes the answers. */
 #ifndef HF_SERVICE_SERVICE_H
 #define HF_SERVICE_SERVICE_H
 
@@ -23,8 +21,9 @@
 enum {
     HF_UNDECIDED_LISTS = 64,
     HF_UNDECIDED_MAX =
-        4096, /* how many answers may wait for a host other than the one that asked (SEC-02) */
-    HF_UNDECIDED_OF_ACCOUNT = HF_UNDECIDED_MAX / 8, /* how many of those may be of one account */
+        4096, /* How many answers may wait for a host other than the one that asked (SEC-02). */
+    /* how many of these waiting answers one account may have */
+    HF_UNDECIDED_OF_ACCOUNT = HF_UNDECIDED_MAX / 8,
     HF_UNDECIDED_PLACES = 512,
 };
 
@@ -32,59 +31,60 @@ struct hf_troubles;
 
 struct hf_service {
     struct hf_core *core;
-    struct hf_troubles *troubles; /* NULL: a simulator, which has no operator */
-    const struct hf_alloc *alloc; /* allocates what requests keep while they wait */
-    uv_loop_t *loop;              /* NULL: a simulator, which sets `now` itself */
-    struct hf_now now;            /* is read through hf_service_now() */
-    bool now_is_old;              /* the loop has slept since `now` was set */
-    int64_t wall_offset_ms;       /* the wall clock less the loop's clock */
-    /* The locks are not loaded yet. With standbys, the answer to requests tells clients to repeat
-     * them, unless requests are held back. */
+    /* what an operator must see; NULL in a simulator, which has no operator */
+    struct hf_troubles *troubles;
+    const struct hf_alloc *alloc; /* allocates what a request keeps while its answer waits */
+    /* the daemon's loop; NULL in a simulator, which sets `now` itself */
+    uv_loop_t *loop;
+    struct hf_now now;      /* the time of the current turn, read through hf_service_now() */
+    bool now_is_old;        /* the loop has slept since it set `now` */
+    int64_t wall_offset_ms; /* the wall clock minus the loop's clock */
+    /* The locks are not loaded yet. With standbys, clients that ask are told to repeat their
+     * requests, unless requests are held back. */
     bool loading;
-    /* Answers to SHARE wait for a commit, which does not undo them: with standbys (HA-03), and
-     * where they are recorded (REC-02). */
+    /* Answers to SHARE wait for a commit; if the commit fails, the share reservation stays: with
+     * standbys (HA-03), and where shares are recorded (REC-02). */
     bool shares_wait;
-    /* With standbys: returns the time that the core is told for the loop's clock; it stands still
-     * at times. */
-    /* NULL: the core gets the time of the loop's clock. */
+    /* With standbys: converts the loop's clock to the core's, which at times stands still. NULL:
+     * the core uses the loop's clock. */
     uint64_t (*core_ms)(void *ctx, uint64_t mono_ms);
     void *core_ms_ctx;
-    bool store_up; /* the store took the last commit; while this is false, requests are refused */
-    uint64_t durable;       /* the newest durable batch */
+    bool store_up;    /* The last commit succeeded; while this is false, requests are refused. */
+    uint64_t durable; /* the number of the newest durable batch */
     uint64_t batch_done_ns; /* uv_hrtime() when the result of the last batch arrived */
     struct hf_commit_waiters waiters;
-    /*
-     * Answers whose tickets name a decision, by its id: that of a crash notice which is being
-     * verified (SEC-04), of a large release, of a request that waits for the kernel, or a callback.
-     */
+    /* Answers whose tickets name a decision or callback, hashed by its id. A decision is about a
+     * crash notice that is being verified (SEC-04), a large release, or a request that waits for
+     * the kernel. */
     struct hf_list undecided[HF_UNDECIDED_LISTS];
     unsigned n_undecided;
-    /* How many undecided answers each account has. Accounts whose addresses have the same place are
+    /* How many undecided answers each account has. Accounts whose addresses hash to one place are
      * counted together. */
     uint16_t undecided_of[HF_UNDECIDED_PLACES];
 };
 
-/* Initialises the service; no batch of the core is durable yet. Core, loop and allocator outlive
- * the service. */
+/* Initialises the service; no batch of the core is durable yet. Core, loop and allocator must
+ * outlive the service. */
 void hf_service_init(struct hf_service *service, struct hf_core *core, uv_loop_t *loop,
                      const struct hf_alloc *alloc);
 
 /* ---- time ---- */
 
-/* Sets `now` from the loop's clock, which libuv reads once a turn. */
+/* Sets `now` from the loop's clock, which libuv reads once in each turn. */
 void hf_service_read_clock(struct hf_service *service);
 
-/* Sets `now`, and also reads the wall clock, which may have been set. The caller calls it about
- * once a second. */
+/* Sets `now`, and also reads the wall clock, which may have been set. Called about once a second.
+ */
 void hf_service_read_wall_clock(struct hf_service *service);
 
-/* Is called when the loop is about to sleep: `now` is no longer the present when it wakes. */
+/* Called when the loop is about to sleep: when the loop wakes, `now` will be out of date. */
 static inline void hf_service_end_turn(struct hf_service *service)
 {
     service->now_is_old = true;
 }
 
-/* Returns the moment of this turn. The first caller after the loop has slept sets it for all. */
+/* Returns the time of this turn of the loop. The first caller after the loop has slept reads the
+ * clock for all. */
 static inline struct hf_now hf_service_now(struct hf_service *service)
 {
     if (service->now_is_old)
@@ -94,17 +94,15 @@ static inline struct hf_now hf_service_now(struct hf_service *service)
 
 /* ---- waiting ---- */
 
-/* Is for hf_service_when(), where the ticket names a decision. */
+/* Adds an answer whose ticket names a decision or callback. Only hf_service_when() calls it. */
 void hf_service_add_undecided(struct hf_service *service, struct hf_ticket ticket,
                               struct hf_commit_waiter *waiter, hf_commit_done done);
 
-/*
- * Calls done when the ticket's decision, if it names one, has been made, and then its batch and
- * the ticket's are durable (true), or when one of these has failed (false). With nothing to wait
- * for, done is called at once, with a waiter->ticket of 0, and the result is true. A result of
- * false means that done will be called in a later turn: the caller copies what must outlive this
- * call.
- */
+/* Calls done when the ticket's decision, if it names one, has been made, and then the decision's
+ * batch and the ticket's batch are durable (true), or when one of these has failed (false). With
+ * nothing to wait for, done is called at once, with a waiter->ticket of 0, and the function returns
+ * true. If it returns false, done will be called in a later turn: the caller must copy what must
+ * outlive this call. */
 static inline bool hf_service_when(struct hf_service *service, struct hf_ticket ticket,
                                    struct hf_commit_waiter *waiter, hf_commit_done done)
 {
@@ -121,12 +119,12 @@ static inline bool hf_service_when(struct hf_service *service, struct hf_ticket 
     return false;
 }
 
-/* Returns the place of an account, for waiter->place; that of an operator is 0. */
+/* Returns the place of an account, for waiter->place; an operator's place is 0. */
 uint32_t hf_service_place_of(const struct hf_service *service, const struct hf_addr *account);
 
-/* Returns false if too many answers wait for other hosts, in all or of this account: an answer with
- * this ticket must not wait, and without one its peer repeats the request. Requests of an operator
- * wait regardless. */
+/* Returns false if too many answers wait for other hosts, in all or for this account: then an
+ * answer with this ticket must not wait, and its peer, which gets no answer, repeats the request.
+ * Requests of an operator may always wait. */
 static inline bool hf_service_may_wait(const struct hf_service *service, struct hf_ticket ticket,
                                        uint32_t place)
 {
@@ -134,24 +132,22 @@ static inline bool hf_service_may_wait(const struct hf_service *service, struct 
                                     service->undecided_of[place] < HF_UNDECIDED_OF_ACCOUNT);
 }
 
-/* Forgets an object that waits: done will not be called. */
+/* Removes a waiting object: its done function will not be called. */
 void hf_service_forget(struct hf_service *service, struct hf_commit_waiter *waiter);
 
-/*
- * Completes the waiters of the batches that are durable and, with coherence, whose releases the
- * kernel has made (core/claim.h). It is also called after results of the kernel.
- */
+/* Completes the waiters of the batches that are durable and, with coherence, whose releases the
+ * kernel has made (core/claim.h). Also called after results of the kernel. */
 static inline void hf_service_released(struct hf_service *service)
 {
     service->durable = hf_core_released(service->core);
     hf_commit_waiters_reached(&service->waiters, service->durable);
 }
 
-/* Completes the waiters, because the core has undone a batch and all that was gathered since. */
+/* Completes all waiters, because the core has undone a batch and all later changes. */
 void hf_service_batch_failed(struct hf_service *service);
 
-/* Takes the result of the batch that was taken from the core: it is durable (error 0), or is
- * certain not to be. Tells the core, then completes the waiters that this decides. */
+/* Takes the result of the batch in flight: it is durable (error 0), or certain not to be. Tells the
+ * core, then completes the waiters that this decides. */
 static inline void hf_service_batch_done(struct hf_service *service, uint64_t seq, int error)
 {
     hf_core_batch_done(service->core, hf_service_now(service), seq, error);
@@ -162,13 +158,14 @@ static inline void hf_service_batch_done(struct hf_service *service, uint64_t se
         hf_service_released(service);
 }
 
-/* Lets the answers go on whose decisions the core has made. The caller calls it once a turn. */
+/* Lets the answers go on whose decisions the core has made. Called once in each turn of the loop.
+ */
 void hf_service_settle(struct hf_service *service);
 
-/* Lets the answers leave that waited for the callback with this id, which has ended. */
+/* Lets the answers leave that waited for the callback with this id, which has now ended. */
 void hf_service_let_go(struct hf_service *service, uint64_t id);
 
-/* Fails all waiters: the service ends, and no answer that waits can be given any more. */
+/* Fails all waiters, because the service ends: no waiting answer can be given any more. */
 void hf_service_fail_waiters(struct hf_service *service);
 
 #endif
