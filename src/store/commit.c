@@ -25,8 +25,8 @@ enum {
     TIDY_MS = 250,        /* how long after the last batch the thread tidies the store */
     PROBE_FIRST_MS = 100, /* the first pause between probes of a store that is down */
     PROBE_LAST_MS = 1600,
-    HANGS_MS =
-        1000, /* A store call that takes this much longer than give_up_ms counts as hanging. */
+    /* A store call that takes this much longer than give_up_ms counts as hanging. */
+    HANGS_MS = 1000,
 };
 
 #define NS_PER_MS UINT64_C(1000000)
