@@ -14,9 +14,9 @@
 
 struct hf_buf {
     uint8_t *data;
-    size_t start; /* the first byte that is not consumed yet */
-    size_t end;   /* one past the last byte that was written */
-    size_t size;  /* how many bytes are allocated */
+    size_t start; /* the offset of the first byte that is not consumed yet */
+    size_t end;   /* the offset behind the last byte that was written */
+    size_t size;  /* how many bytes of memory the buffer has */
     const struct hf_alloc *alloc;
 };
 

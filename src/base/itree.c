@@ -184,7 +184,7 @@ static void fix_max(struct hf_itree_node *node, bool left, const struct hf_itree
                     uint64_t lost)
 {
     for (; node != until; node = parent_of(node)) {
-        HF_ASSERT(node); /* `until` is an ancestor of node */
+        HF_ASSERT(node); /* cannot fail: `until` is an ancestor of node */
         if ((left ? node->left_max : node->last) > lost)
             /* Another range has the greatest end here, and so in all ancestors: no left_max changes
              * above. */

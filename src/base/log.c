@@ -23,12 +23,13 @@ enum {
 };
 
 static const char *const LEVELS[] = {"error", "warn", "info", "debug"};
-static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>", "<7>"}; /* as in syslog(3) */
+/* the journal's prefixes for log levels, as in syslog(3) */
+static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>", "<7>"};
 
 /* The counts of one event name: how many of its lines passed and were left out in the current
  * window. */
 struct kind {
-    const char *event; /* NULL: a free slot */
+    const char *event; /* the event's name; NULL: this slot is free */
     uint64_t window_start_s;
     uint32_t in_window;
     uint32_t held_back;

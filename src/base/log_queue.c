@@ -144,7 +144,8 @@ static void *write_lines(void *unused)
             report_at = in_ms(REPORT_MS);
         }
     }
-    if (queue.state == STOPPING) { /* from this moment on, each line is written by its caller */
+    /* the thread ends: from now on each caller writes its own line */
+    if (queue.state == STOPPING) {
         queue.state = DIRECT;
         pthread_cond_broadcast(&queue.drained);
     }

@@ -12,7 +12,7 @@
 
 enum {
     HF_PATH_BYTES_MAX = 4096,                      /* PATH_MAX of Linux */
-    HF_PATH_QUOTED_MAX = 4 * HF_PATH_BYTES_MAX + 1 /* includes room for the NUL */
+    HF_PATH_QUOTED_MAX = 4 * HF_PATH_BYTES_MAX + 1 /* the longest quoted path, with its NUL */
 };
 
 /* Quotes a path. Returns the length of the result, which ends with a NUL in out, or HF_EINVAL if it

@@ -168,7 +168,7 @@ int hf_socket_listen_local(const char *path, int type, mode_t mode, int backlog)
  * address of this host. */
 static bool is_own_source(int fd, const struct hf_addr *addr)
 {
-    enum { ANY_PORT = 9 }; /* any port will do: no packet is sent */
+    enum { ANY_PORT = 9 }; /* any port will do, because no packet is sent */
     struct hf_addr to = *addr;
     struct hf_addr from;
     struct sockaddr_storage sa;

@@ -30,13 +30,14 @@ struct hf_finding {
 struct hf_administration {
     struct hf_engine *engine;
     struct hf_finding finding;
-    const struct hf_rpc_server *server; /* NULL while the daemon is a standby */
-    struct hf_cluster *cluster;         /* NULL: the service has no standbys */
+    /* the RPC server of the current term; NULL while the daemon is a standby */
+    const struct hf_rpc_server *server;
+    struct hf_cluster *cluster; /* the lease's driver; NULL: the service has no standbys */
     struct hf_path_checks checks;
     struct hf_recorder recorder;
     struct hf_backup_request backup;
     struct hf_admin_backup *asked; /* the admin request that waits for the backup in progress */
-    struct hf_admin *admin;        /* NULL: administration is switched off */
+    struct hf_admin *admin;        /* the admin interface; NULL: it is switched off */
     char socket[HF_CONFIG_TEXT_MAX + 16];
 };
 

@@ -59,5 +59,6 @@ void hf_backup_work_abandon(struct hf_backup_work *w)
 {
     w->done = NULL;
     w->cancelled = true;
-    (void)uv_cancel((uv_req_t *)&w->work); /* succeeds only if the backup has not begun */
+    /* cancelling succeeds only if the backup has not begun */
+    (void)uv_cancel((uv_req_t *)&w->work);
 }

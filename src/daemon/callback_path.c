@@ -14,7 +14,7 @@ enum { NULL_PROCEDURE = 0 };
 /* One step of the path to a client, and advice for the operator if the step fails. */
 struct step_kind {
     const char *name;
-    const char *what;         /* the subject of the sentence "... answers" */
+    const char *what;         /* names the program in the sentence "... answers" */
     const char *unreachable;  /* advice if the host does not answer at all */
     const char *unregistered; /* advice if the host's rpcbind does not know the program */
     /* advice if the host answers but no program listens (so no firewall is in the way) */

@@ -31,7 +31,7 @@ static uint64_t new_nonce(void)
     while (nonce == 0) {
         ssize_t n = getrandom(&nonce, sizeof(nonce), 0);
 
-        /* holds: the start has shown that the system has entropy */
+        /* cannot fail: the start has shown that the system has entropy */
         HF_ASSERT(n == (ssize_t)sizeof(nonce));
     }
     return nonce;

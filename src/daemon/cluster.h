@@ -20,7 +20,7 @@
 
 /* The state of the cluster, as REST, metrics and `holdfastctl cluster` show it. */
 struct hf_cluster_view {
-    char owner[HF_STORE_NODE_MAX]; /* the node that took the lease last */
+    char owner[HF_STORE_NODE_MAX]; /* the cluster node that took the lease last */
     int64_t taken_at_ms;
     struct hf_store_node nodes[HF_STORE_NODES_MAX];
     unsigned n_nodes;
@@ -45,7 +45,7 @@ struct hf_cluster {
     struct hf_addresses *addresses; /* NULL: an outside manager moves the service's addresses */
 
     struct hf_lease lease;
-    struct hf_store_lease_call call; /* belongs to the commit thread while `calling` */
+    struct hf_store_lease_call call; /* belongs to the commit thread while `calling` is set */
     bool calling;
     uint64_t tried_look_ms; /* when this daemon last tried to read the other nodes */
     uv_timer_t timer;
@@ -59,7 +59,8 @@ struct hf_cluster {
     bool was_valid; /* the lease was valid when the cluster last checked it */
     bool was_alarm; /* the alarm was raised when the cluster last checked it */
     bool released;  /* the current term ended because the service was given up */
-    bool lost;      /* the current term's lease is lost: its addresses go, then the rest */
+    /* the current term's lease is lost: first its addresses are dropped, then it ends */
+    bool lost;
     /* The current term has begun an epoch, so releasing the service records a clean stop of it. */
     bool served;
     bool stopping;

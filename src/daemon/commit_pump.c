@@ -300,7 +300,8 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump)
     hf_committer_stop(&pump->committer);
     collect(pump);
     end_backup(pump);
-    if (pump->service && !pump->service->loading) /* otherwise RELEASE has recorded the stop */
+    /* otherwise the release of the lease has recorded the stop */
+    if (pump->service && !pump->service->loading)
         record_clean_stop(pump);
     hf_commit_pump_forget(pump);
     hf_committer_free(&pump->committer);

@@ -62,7 +62,7 @@ struct hf_config_networks {
 struct hf_config_client {
     char name[256];
     struct hf_config_networks addresses;
-    uint32_t at_once; /* 0: no, 1: yes */
+    uint32_t at_once; /* the client uses several addresses at a time (TRK-02); 0: no, 1: yes */
 };
 
 struct hf_config {
@@ -79,8 +79,8 @@ struct hf_config {
     uint32_t rpcbind_mode;
 
     struct hf_config_networks allow;
-    uint32_t access_udp;            /* 0: no, 1: yes */
-    uint32_t access_reserved_ports; /* 0: no, 1: yes */
+    uint32_t access_udp;            /* serve callers by UDP; 0: no, 1: yes */
+    uint32_t access_reserved_ports; /* callers must use a reserved port; 0: no, 1: yes */
 
     uint32_t backend;
     char path[HF_CONFIG_TEXT_MAX];
@@ -103,7 +103,7 @@ struct hf_config {
     uint32_t notify_in_flight;
     uint32_t notify_on_failure; /* a value of the core's enum hf_on_failure: release, keep */
     uint32_t notify_retry_for;
-    uint32_t notify_verify; /* 0: no, 1: yes */
+    uint32_t notify_verify; /* verify crash notices before they count; 0: no, 1: yes */
 
     uint32_t max_clients;
     uint32_t max_locks_per_owner;
@@ -119,7 +119,7 @@ struct hf_config {
     uint32_t max_connections_per_host;
     uint32_t max_calls_per_host;
 
-    char service[HF_CONFIG_TEXT_MAX]; /* the name of the service */
+    char service[HF_CONFIG_TEXT_MAX]; /* the name of the service, which its cluster nodes share */
     /* The addresses of the service; if there are none, those of server.listen are used. */
     struct hf_config_addresses cluster_addresses;
     /*
@@ -131,7 +131,7 @@ struct hf_config {
     uint32_t lease_ms;
     uint32_t renew_ms;
     uint32_t take_ms;
-    uint32_t require_sync; /* 0: no, 1: yes */
+    uint32_t require_sync; /* refuse a database without a synchronous standby; 0: no, 1: yes */
 
     /* ADDRESS:PORT of the admin interface; empty: no TCP socket */
     char admin_listen[HF_CONFIG_TEXT_MAX];

@@ -87,7 +87,7 @@ struct reading {
     unsigned n_named;
     int assigned[HF_CONFIG_KEYS_MAX]; /* the line in which the file set each key; 0: not set yet */
     FILE *file;
-    int line;       /* the number of the last line read */
+    int line;       /* the number of the configuration line that was read last */
     int error_line; /* the line to which key and error refer; 0: no error so far */
     int unreadable; /* the errno of a failed read, for example of a directory */
     char key[128];

@@ -13,7 +13,7 @@
 enum hf_config_type {
     TEXT,
     NAME,     /* a text that must not be empty */
-    ENDPOINT, /* ADDRESS:PORT, or empty */
+    ENDPOINT, /* an ADDRESS:PORT, or the empty text */
     NUMBER,
     CHOICE,
     ADDRESSES,

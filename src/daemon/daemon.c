@@ -287,7 +287,7 @@ int hf_daemon_run(struct hf_daemon_options *options)
         return EXIT_FAILURE;
     }
     if (options->config.confine)
-        (void)hf_confine_begin(); /* hf_confine() reports a failure */
+        (void)hf_confine_begin(); /* a failure is reported later, by hf_confine() */
     if (getrandom(&d->hash_key, sizeof(d->hash_key), 0) < 0 || uv_loop_init(&d->loop) < 0) {
         hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no memory, entropy or event loop"));
         free(d);

@@ -167,7 +167,8 @@ struct hf_loading *hf_loading_start(uv_loop_t *loop, const struct hf_config *con
 void hf_loading_cancel(struct hf_loading *loading)
 {
     loading->cancelled = true;
-    (void)uv_cancel((uv_req_t *)&loading->work); /* succeeds only if the load has not begun */
+    /* cancelling succeeds only if the load has not begun */
+    (void)uv_cancel((uv_req_t *)&loading->work);
 }
 
 void hf_loading_abandon(struct hf_loading *loading)

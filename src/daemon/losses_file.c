@@ -102,7 +102,8 @@ void hf_losses_file_open(struct hf_losses_file *file, struct hf_service *service
 
 static void put(struct hf_buf *text, const char *line)
 {
-    (void)hf_buf_append(text, line, strlen(line)); /* if memory runs out, the list is shorter */
+    /* if memory runs out, the list of losses is written shorter */
+    (void)hf_buf_append(text, line, strlen(line));
 }
 
 static void compose(struct hf_losses_file *file)

@@ -19,10 +19,10 @@ struct hf_losses_file {
     char path[HF_LOSSES_PATH_MAX]; /* the path of the file of losses; "": there is no file */
     uint64_t version;              /* the version of the list of losses that was last written */
     uv_work_t work;
-    bool writing; /* while true, the worker thread owns text and error */
+    bool writing; /* while true, `text` and `error` belong to the worker thread */
     struct hf_buf text;
     int error;
-    bool failed; /* the log already has a line about a failure */
+    bool failed; /* the log already has a line about this failure to write */
 };
 
 /* Reads the losses that an earlier run left in this directory. NULL: the store has no directory.

@@ -31,9 +31,10 @@ static struct {
     unsigned n_sets;
     bool check_config;
     bool print_config;
-    const char *migrate; /* up, down or status; NULL: no migration is wanted */
+    /* the argument of --migrate: up, down or status; NULL: no migration is wanted */
+    const char *migrate;
     bool verify_store;
-    const char *restore; /* the backup file to restore; NULL: none */
+    const char *restore; /* the argument of --restore: a backup file; NULL: no restore is wanted */
     bool drop_addresses;
 } command;
 

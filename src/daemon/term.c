@@ -64,7 +64,8 @@ int hf_term_listen(struct hf_daemon *d)
         return rv;
     hf_new_core_warn(&d->options->config);
     hf_rpc_client_attach(term->engine.client, term->server);
-    for (unsigned i = own->n; i-- > 0;) /* backwards, so that the first address is set last */
+    /* goes backwards, because the address that is set last wins */
+    for (unsigned i = own->n; i-- > 0;)
         hf_rpc_client_set_source(term->engine.client, &own->list[i]);
     hf_administration_switch(&d->administration, &term->engine, term->server);
     return 0;

@@ -37,7 +37,7 @@ static const char *quoted(struct hf_bytes bytes, size_t max, char out[QUOTED_MAX
     if (bytes.len > max)
         bytes.len = max;
     len = hf_path_quote(bytes, out, QUOTED_MAX);
-    HF_ASSERT(len >= 0); /* holds: quoting makes at most four characters of a byte */
+    HF_ASSERT(len >= 0); /* cannot fail: quoting makes at most four characters of a byte */
     if (strcmp(out, NONE) == 0)
         return "\\x2d";
     return len == 0 ? NONE : out;

@@ -21,7 +21,7 @@ enum {
     HF_HISTORY_OH_MAX = 64,    /* longer owner handles are cut */
     /* The longest quoted path or text; a longer one is left out. */
     HF_HISTORY_TEXT_MAX = 1024,
-    HF_HISTORY_LINE_MAX = 4096, /* the longest line, including its newline */
+    HF_HISTORY_LINE_MAX = 4096, /* the longest line of the history, including its newline */
 };
 
 enum hf_history_kind {
@@ -29,7 +29,7 @@ enum hf_history_kind {
     HF_HISTORY_WAIT, /* a request waited for a lock from `from_ms` to `to_ms` */
     /* an earlier line of this lock is wrong: its end could not be recorded, so it is still held */
     HF_HISTORY_UNDONE,
-    HF_HISTORY_NOTE, /* something happened at `to_ms` */
+    HF_HISTORY_NOTE, /* an event happened at `to_ms` */
     HF_HISTORY_KINDS
 };
 
@@ -37,7 +37,7 @@ enum hf_history_kind {
  * HF_HISTORY_NOTE may name a client, a handle and a text, but no lock and no owner. */
 struct hf_history_entry {
     enum hf_history_kind kind;
-    int64_t from_ms, to_ms; /* times of the wall clock */
+    int64_t from_ms, to_ms; /* when the lock or wait began and ended, by the wall clock */
     const char *why;        /* how the lock or wait ended, or what happened; a string constant */
     bool exclusive;
     uint64_t first, last;

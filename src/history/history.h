@@ -82,11 +82,12 @@ struct hf_history_search {
     /* Makes the text of the answer, in memory from malloc(); runs on the worker's thread. NULL as a
      * result: memory ran out. The function is optional. */
     char *(*render)(const struct hf_history_found *found);
-    void (*done)(struct hf_history_search *search); /* called once, in a later turn of the loop */
+    /* called once with the result, in a later turn of the loop */
+    void (*done)(struct hf_history_search *search);
 
     /* The result of the search, valid from the call of done until hf_history_search_free(). */
     struct hf_history_found found;
-    const char *text; /* the text that render() made */
+    const char *text; /* the text of the answer, which render() made */
     void *job;
 };
 

@@ -38,7 +38,7 @@ struct hf_history {
     bool closing;
     uv_work_t work;
     struct hf_buf out;
-    int fd;           /* the newer history file; -1: it is not open */
+    int fd;           /* descriptor of the newer history file; -1: the file is not open */
     uint64_t written; /* how many bytes the newer file has */
     uint64_t lost;    /* lines that the worker could not write, not yet added to the counter */
     char error[160];  /* the error of the last write; "": it succeeded */

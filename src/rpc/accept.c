@@ -156,7 +156,7 @@ static bool start(struct hf_rpc_conn *conn)
     struct hf_rpc_server *server = conn->listener->server;
 
     if (uv_accept(&conn->listener->tcp.stream, &conn->tcp.stream) < 0)
-        return false; /* the peer has closed the connection already */
+        return false; /* the peer has closed the new connection already */
     if ((conn->listener->local ? local_endpoints(conn) : tcp_endpoints(conn)) < 0)
         return false;
     if (!hf_rpc_access_allows(conn->listener, &conn->peer, false)) {

@@ -71,7 +71,7 @@ struct hf_rpc_outcall_args {
     uint32_t vers;
     uint32_t proc;
     uint32_t timeout_ms;
-    hf_codec encode; /* NULL: the call has no arguments */
+    hf_codec encode; /* encodes the arguments; NULL: the call has none */
     const void *args;
     /* The arguments of a second call to the same procedure, made when the first is answered, over
      * the first call's connection and within its time. Its outcome is not reported. NULL: there is

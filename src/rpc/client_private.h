@@ -66,7 +66,7 @@ struct hf_rpc_outcall {
     struct hf_map_node node; /* UDP: links the call into client->waiting, by transaction id */
     uint32_t xid;
     struct hf_addr to;
-    struct hf_buf question;   /* the message of the exchange, kept for repeats */
+    struct hf_buf question;   /* the message that the exchange sends, kept for repeats */
     struct tcp_exchange *tcp; /* the TCP connection of the exchange, if it goes by TCP */
     /* The random source port of the exchange, if it goes by UDP. */
     struct hf_rpc_udp_port *udp;
@@ -95,7 +95,7 @@ struct hf_rpc_client {
     struct hf_hash_key hash_key;
     struct hf_map waiting;
     struct hf_portcache ports;
-    const struct hf_rpc_gate *gate; /* NULL: the gate is always open */
+    const struct hf_rpc_gate *gate; /* may calls leave now? NULL: the gate is always open */
     /* the server whose sockets serve calls with listening_port; NULL: none */
     struct hf_rpc_server *server;
     /* The source addresses of calls that name no local address, for IPv4 and IPv6; NONE: any

@@ -318,7 +318,7 @@ static void read_now(struct hf_rpc_conn *conn)
     (void)uv_fileno((uv_handle_t *)&conn->tcp.stream, &fd);
     n = read(fd, server->read_chunk, READ_CHUNK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        hf_rpc_conn_flush(conn); /* also lets libuv read again */
+        hf_rpc_conn_flush(conn); /* after the flush libuv reads from the connection again */
     else
         received(conn, n, server->read_chunk);
 }

@@ -30,7 +30,7 @@
 #include "base/hash.h"
 
 enum {
-    HF_DUP_ENTRIES = 65536, /* a power of two */
+    HF_DUP_ENTRIES = 65536, /* the number of entries in the cache; a power of two */
     /* How many entries one host may have: 2 MiB, which stay in the processor's caches. */
     HF_DUP_HOST_MAX = 16384,
     HF_DUP_SETS = 8192,
@@ -39,7 +39,7 @@ enum {
     HF_DUP_WAYS = 15,
     HF_DUP_WINDOW_MS =
         120 * 1000,     /* longer than the longest pause between retransmissions of known clients */
-    HF_DUP_INLINE = 72, /* answers up to this size need no allocation */
+    HF_DUP_INLINE = 72, /* an answer up to this size needs no memory of its own */
 };
 
 struct hf_rpc_call;

@@ -327,7 +327,7 @@ struct tcp_exchange {
     struct hf_marking marking;
     unsigned strangers; /* how many records on this connection answered no call of ours */
     size_t len;
-    uint8_t record[]; /* record mark and message, kept until they are written */
+    uint8_t record[]; /* the message to send, with its record mark, kept until it is written */
 };
 
 static void on_tcp_closed(uv_handle_t *handle)

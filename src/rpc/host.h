@@ -29,8 +29,8 @@ struct hf_rpc_host {
     unsigned n_calls;
     size_t unread; /* how many bytes of answers the host has not read yet */
     struct hf_dup_host dups;
-    uint64_t turn; /* the turn of the loop in which `spent` and `nodes` were counted */
-    /* what the host has used in that turn over its connections, in simple requests */
+    uint64_t turn; /* the last turn of the loop in which the host used the server */
+    /* what its connections used in that turn of the loop, in simple requests */
     unsigned spent;
     /* how many nodes of the core's tables were visited in that turn for the host's datagrams */
     uint64_t nodes;

@@ -37,7 +37,8 @@ static int read_mark(struct hf_marking *m, struct hf_bytes *input)
     uint32_t mark;
 
     if (m->mark_len == 0 && input->len >= HF_RPC_MARK_SIZE) {
-        memcpy(&mark, input->data, sizeof(mark)); /* the common case: the header is complete */
+        /* in the common case, the whole header is in the input */
+        memcpy(&mark, input->data, sizeof(mark));
         advance(input, HF_RPC_MARK_SIZE);
     } else {
         while (m->mark_len < HF_RPC_MARK_SIZE) {

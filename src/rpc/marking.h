@@ -23,7 +23,8 @@
 
 enum {
     HF_RPC_MARK_SIZE = 4,
-    HF_RPC_RECORD_MAX = 16 * 1024, /* the largest NLM call is under 6 KiB */
+    /* the longest record that is accepted; the largest NLM call is under 6 KiB */
+    HF_RPC_RECORD_MAX = 16 * 1024,
     /* How many fragments a record may have; an empty fragment costs a peer only 4 bytes. */
     HF_RPC_FRAGMENTS_MAX = 64,
 };

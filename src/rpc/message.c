@@ -196,7 +196,7 @@ int hf_rpc_parse_reply_xid(struct hf_bytes message, uint32_t *xid)
     struct words w = {message.data, message.len, false};
     uint32_t value = get(&w);
 
-    if (get(&w) != HF_RPC_REPLY) /* true also for a message that is cut short */
+    if (get(&w) != HF_RPC_REPLY) /* true also for a message that is cut short, which is no reply */
         return HF_EFORMAT;
     *xid = value;
     return 0;
@@ -219,7 +219,7 @@ int hf_rpc_parse_reply(struct hf_bytes message, size_t *results_offset)
     default:
         return HF_EFORMAT;
     }
-    get(&w); /* flavour of the verifier */
+    get(&w); /* skips the flavour of the verifier */
     len = get(&w);
     if (len > HF_RPC_AUTH_BYTES_MAX)
         return HF_EFORMAT;

@@ -35,8 +35,8 @@ enum hf_rpc_accept {
 enum hf_rpc_auth_stat { HF_RPC_AUTH_BADCRED = 1, HF_RPC_AUTH_TOOWEAK = 5 };
 
 enum {
-    HF_RPC_AUTH_BYTES_MAX = 400,   /* the limit of RFC 5531, section 8.2 */
-    HF_RPC_MACHINE_NAME_MAX = 255, /* the limit of RFC 5531, appendix A */
+    HF_RPC_AUTH_BYTES_MAX = 400,   /* the longest credentials or verifier (RFC 5531, section 8.2) */
+    HF_RPC_MACHINE_NAME_MAX = 255, /* the longest machine name in AUTH_SYS (RFC 5531, appendix A) */
     HF_RPC_GIDS_MAX = 16,
     HF_RPC_REPLY_HEADER_MAX = 32, /* the longest header of a reply without results */
     /* the size of a call header with empty credentials and verifier */

@@ -7,7 +7,7 @@
 struct hf_portcache_entry {
     struct hf_map_node node;
     struct hf_portcache_key key;
-    uint16_t port; /* 0: this position in the ring is free */
+    uint16_t port; /* the cached port; 0: this position in the ring is free */
     uint64_t born_ms;
 };
 

@@ -33,8 +33,8 @@ struct hf_rpc_call;
 #define HF_RPC_UID_UNKNOWN HF_UID_UNKNOWN
 
 struct hf_rpc_procedure {
-    const char *name; /* NULL: this procedure number is not served */
-    hf_codec decode;  /* NULL: the procedure has no arguments */
+    const char *name; /* the procedure's name; NULL: this procedure number is not served */
+    hf_codec decode;  /* decodes the arguments; NULL: the procedure has none */
     void *args;       /* preset storage for the decoded arguments */
     void (*handle)(struct hf_rpc_call *call, void *args);
     /* The procedure must not be executed twice, so its calls go through the duplicate request

@@ -49,7 +49,7 @@ struct hf_rpc_access {
     struct hf_network allow[HF_RPC_NETWORKS_MAX];
     unsigned n_allow; /* 0: all networks */
     bool no_udp;
-    bool reserved_ports; /* callers must use a port below 1024 */
+    bool reserved_ports; /* serve only callers that use a port below 1024 */
 };
 
 struct hf_rpc_server_config {
@@ -75,7 +75,7 @@ struct hf_rpc_server_config {
     uint64_t stall_ms;
     /* How long the server polls for input before it sleeps (busy_poll.h); 0: not at all. */
     uint64_t busy_poll_ns;
-    bool timed; /* record when each call arrives, for metrics */
+    bool timed; /* record when each call arrives, for the metrics */
     /* The gate, which must outlive the server; NULL: the gate is always open. */
     const struct hf_rpc_gate *gate;
     bool held;         /* no input is read before hf_rpc_server_read_on() is called */
@@ -96,7 +96,7 @@ enum {
 struct hf_rpc_counters {
     uint64_t calls;       /* well-formed calls, whatever their outcome */
     uint64_t refused;     /* calls that the RPC layer answered with an error */
-    uint64_t undecodable; /* messages that were not RPC calls, and were dropped */
+    uint64_t undecodable; /* messages that were dropped because they are not RPC calls */
     /* Repeated calls: answered from the duplicate request cache, or still in progress. */
     uint64_t duplicates;
     uint64_t accepted;  /* TCP connections accepted */

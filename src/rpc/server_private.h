@@ -58,15 +58,15 @@ enum {
     /* How many requests are served between two readings of the clock; a power of two. */
     SLICE_CHECK = 4,
     SPARE_BUFFERS = 64,         /* how many output buffers the server keeps for reuse */
-    REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
-    REPLY_ROOM_MAX = 60 * 1024, /* enough for a long list over TCP */
+    REPLY_ROOM = 4 * 1024,      /* room that is enough for any answer of NLM and NSM */
+    REPLY_ROOM_MAX = 60 * 1024, /* room that is enough for a long list of rpcbind over TCP */
 };
 
 /* How much one connection or UDP socket has used of its slice of the turn. */
 struct hf_rpc_slice {
     unsigned requests;
     unsigned spent;    /* the requests and their work, in units of a simple request */
-    unsigned limit;    /* the slice ends when this much is spent */
+    unsigned limit;    /* the slice ends when this many units are spent */
     uint64_t began_ns; /* when the slice began; 0: the clock was not read yet */
     uint64_t work;     /* how much work the programs had done when the slice began */
     bool counts_work;
@@ -209,7 +209,7 @@ void hf_rpc_turn_begin(struct hf_rpc_server *server);
 void hf_rpc_turn_wait(struct hf_rpc_conn *conn);
 void hf_rpc_turn_serve(struct hf_rpc_server *server);
 
-/* access rules: server.c */
+/* server.c: checks the access rules */
 bool hf_rpc_access_allows(const struct hf_rpc_listener *listener, const struct hf_addr *peer,
                           bool udp);
 

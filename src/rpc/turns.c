@@ -25,7 +25,7 @@ static bool takes_long(struct hf_rpc_slice *slice)
     return now_ns - slice->began_ns >= SLICE_NS;
 }
 
-/* The caller asks once after each request. */
+/* The caller must ask once after each request, which this counts. */
 bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice)
 {
     uint64_t spent = ++slice->requests;

@@ -23,10 +23,11 @@
 #include "base/socket.h"
 #include "rpc/gate.h"
 
-enum { HF_UDP_DATAGRAM_MAX = 8 * 1024 }; /* the largest NLM call is under 6 KiB */
+/* the longest datagram that is accepted; the largest NLM call is under 6 KiB */
+enum { HF_UDP_DATAGRAM_MAX = 8 * 1024 };
 
 struct hf_udp;
-struct hf_udp_io; /* buffers and message headers of the system calls */
+struct hf_udp_io; /* the buffers and message headers for the socket's system calls */
 
 typedef void (*hf_udp_received)(struct hf_udp *udp, const struct hf_addr *peer,
                                 const struct hf_addr *local, struct hf_bytes datagram);
@@ -38,7 +39,7 @@ struct hf_udp {
     struct hf_udp_io *io;
     hf_udp_received received;
     void (*closed)(struct hf_udp *udp);
-    void *ctx; /* a pointer of the owner's */
+    void *ctx; /* the owner's pointer for its callbacks */
     const struct hf_alloc *alloc;
     /* Asked after each datagram; NULL: never. If it returns true, the socket passes on no more
      * datagrams for now; hf_udp_continue() passes on those that were received already. */

@@ -27,7 +27,7 @@ struct hf_rpcbind_service {
 
 /* The names and constants that rpcbind uses for a transport of one address family. */
 struct hf_rpcbind_netid {
-    const char *name; /* "udp", "tcp", "udp6", "tcp6" */
+    const char *name; /* the netid: "udp", "tcp", "udp6" or "tcp6" */
     uint8_t family;   /* HF_ADDR_IPV4, HF_ADDR_IPV6 */
     enum hf_transport transport;
     const char *protofmly;

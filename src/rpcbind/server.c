@@ -312,7 +312,7 @@ static void fill_addr_entry(struct hf_rpcbind_server *server, const struct hf_rp
     struct hf_rpcbind_entry *e = &server->table.entries[i];
     const struct hf_rpcbind_netid *netid = hf_rpcbind_netid_find(e->netid);
 
-    HF_ASSERT(netid); /* holds: SET refuses an unknown netid */
+    HF_ASSERT(netid); /* cannot fail: SET refuses an unknown netid */
     *out = (hf_rpcb_entry){
         .maddr = (char *)(uintptr_t)merged(call, e, server->texts[i]),
         .netid = e->netid,

@@ -378,7 +378,8 @@ void hf_rpcbind_watch_stop(struct hf_rpcbind_watch *w)
         hf_rpc_client_cancel(w->call);
     w->call = NULL;
     if (w->working)
-        (void)uv_cancel((uv_req_t *)&w->work); /* on_registered() unregisters in any case */
+        /* cancelled or not, the work ends in on_registered(), which unregisters */
+        (void)uv_cancel((uv_req_t *)&w->work);
     else if (!w->away) /* without an rpcbind, libtirpc would wait a minute for each service */
         unregister(w);
 }

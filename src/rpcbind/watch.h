@@ -30,7 +30,7 @@ enum hf_rpcbind_state {
     HF_RPCBIND_LOST,
     HF_RPCBIND_REFUSED, /* rpcbind refuses our registration */
     HF_RPCBIND_TAKEN,   /* another process has registered one of our programs, and serves it */
-    HF_RPCBIND_AWAY,    /* rpcbind does not answer */
+    HF_RPCBIND_AWAY,    /* the system's rpcbind does not answer */
 };
 
 struct hf_rpcbind_health {

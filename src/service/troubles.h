@@ -39,7 +39,7 @@ struct hf_troubles {
     /* The values of the core's counters when an operator last acknowledged the losses. */
     uint64_t locks_acknowledged, clients_acknowledged;
     uint64_t locks_earlier, clients_earlier; /* what clients lost in earlier runs of the daemon */
-    /* grows with each change of the list of losses, so that its file is rewritten */
+    /* a counter of the changes of the list of losses: the file is rewritten when it has grown */
     uint64_t version;
     struct hf_trouble_limit limits[HF_LIMITS];
 };

@@ -22,7 +22,7 @@ void hf_changes_free(struct hf_changes *changes)
 struct hf_change {
     uint64_t id;
     uint64_t kind : 8;
-    uint64_t at : 56; /* the cursor of the operation in the batch */
+    uint64_t at : 56; /* the operation's cursor in its batch */
 };
 
 enum { ID_BITS = 64, BYTE_BITS = 8, BYTE_VALUES = 1 << BYTE_BITS };

@@ -69,7 +69,8 @@ static void sleep_ns(uint64_t ns)
 static bool note_health(struct hf_committer *c, int code)
 {
     struct hf_store_health *health = &c->health;
-    bool was_up = health->up; /* needs no mutex: only the commit thread writes `up` */
+    /* reading `up` needs no mutex here: only the commit thread writes it */
+    bool was_up = health->up;
 
     if (was_up && code == 0)
         return false;
@@ -154,7 +155,7 @@ static void handle_flush(struct hf_committer *c)
     c->flush_ns = hf_clock_mono_ns() - began_ns;
 }
 
-/* The caller holds c->mutex. */
+/* The caller must hold c->mutex. */
 static void wake_mover_if_full(struct hf_committer *c)
 {
     if (hf_store_is_full(c->store))

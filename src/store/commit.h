@@ -65,7 +65,7 @@ struct hf_committer_config {
          * not block; the daemon passes uv_async_send. */
         void *ctx);
     void *ctx;
-    bool leased; /* the store has a lease */
+    bool leased; /* the store has a lease, which each batch renews */
     /* How long the commit thread polls for the next batch before it sleeps (base/busy_poll.h); 0:
      * not at all. */
     uint64_t busy_poll_ns;
@@ -90,7 +90,7 @@ struct hf_commit_result {
 
 /* A transaction on the lease, to be made between two batches. */
 struct hf_commit_lease {
-    struct hf_store_lease_call *call; /* NULL: no transaction is wanted */
+    struct hf_store_lease_call *call; /* the wanted lease transaction; NULL: none is wanted */
     bool done;
     int status;
     bool row_found;
@@ -100,7 +100,7 @@ struct hf_commit_lease {
 /* A backup is made on its own thread if the store is shared (hf_store_is_shared), else by the
  * commit thread between two batches. */
 struct hf_commit_backup {
-    struct hf_buf *out; /* NULL: no backup is wanted */
+    struct hf_buf *out; /* the buffer for the wanted backup; NULL: none is wanted */
     int64_t wall_ms;
     bool done;
     int status;
@@ -109,59 +109,61 @@ struct hf_commit_backup {
 struct hf_store_health {
     bool up;
     int code;                        /* why the store is down; 0 when it is up */
-    char reason[HF_STORE_ERROR_MAX]; /* the error text; "" when the store is up */
+    char reason[HF_STORE_ERROR_MAX]; /* the store's error text; "" when the store is up */
     uint64_t looked_ns;              /* how long the commit thread has polled for batches */
 };
 
 /*
  * Which thread or lock a field belongs to:
- *   (i)  set by init, not changed afterwards
- *   (l)  the loop thread, which calls the functions below
- *   (c)  the commit thread
- *   (m)  the mutex
- *   (mc) the commit thread writes it with the mutex held, and reads it without
- *   (ml) the loop thread writes it with the mutex held, and not again until the work that it
- *        describes is done; so the thread that does that work reads it without the mutex
+ *   (init)   set by init, not changed afterwards
+ *   (loop)   the loop thread, which calls the functions below
+ *   (commit) the commit thread
+ *   (mutex)  the mutex
+ *   (mutex, commit)
+ *            the commit thread writes it with the mutex held, and reads it without
+ *   (mutex, loop)
+ *            the loop thread writes it with the mutex held, and not again until the work that it
+ *            describes is done; so the thread that does that work reads it without the mutex
  */
 struct hf_committer {
-    /* (i) The loop thread uses it only to write (hf_committer_write); the mover and a backup have
-     *     handles of their own (hf_store_share). */
+    /* (init) The loop thread uses it only to write (hf_committer_write); the mover and a backup
+     * have handles of their own (hf_store_share). */
     struct hf_store *store;
-    struct hf_committer_config config; /* (i) */
-    pthread_t thread;                  /* (l) */
-    pthread_t mover;                   /* (l) */
-    pthread_t backup_thread;           /* (l) */
-    bool running;                      /* (l) the commit thread was started: stop joins it */
-    bool mover_running;                /* (l) the mover was started: stop joins it */
-    bool backup_thread_running;        /* (l) the thread of a backup has not been joined yet */
+    struct hf_committer_config config; /* (init) */
+    pthread_t thread;                  /* (loop) */
+    pthread_t mover;                   /* (loop) */
+    pthread_t backup_thread;           /* (loop) */
+    bool running;                      /* (loop) the commit thread was started: stop joins it */
+    bool mover_running;                /* (loop) the mover was started: stop joins it */
+    bool backup_thread_running;        /* (loop) the thread of a backup has not been joined yet */
 
-    struct hf_busy_poll look; /* (c) */
-    bool alone;               /* (c) the last batch came from a single request */
+    struct hf_busy_poll look; /* (commit) */
+    bool alone;               /* (commit) the last batch came from a single request */
 
-    uint64_t flush_ns; /* (c) how long the last flush took */
-    uint64_t batch_ns; /* (c) when the last batch was done */
+    uint64_t flush_ns; /* (commit) how long the last flush took */
+    uint64_t batch_ns; /* (commit) when the last batch was finished */
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* the commit thread waits on it for work */
+    pthread_cond_t changed; /* the commit thread waits here for work */
     pthread_cond_t full;    /* wakes the mover: the store is full, or the committer stops */
-    /* (m) when the commit thread entered the store call that it is in; 0: it is in none */
+    /* (mutex) when the commit thread entered the store call that it is in; 0: it is in none */
     uint64_t busy_ns;
-    /* (m) the batch in flight; the commit thread polls for it without the mutex */
+    /* (mutex) the batch in flight; the commit thread polls for it without the mutex */
     const struct hf_batch *_Atomic batch;
-    uint64_t submitted_ns; /* (ml) when the batch was submitted */
-    bool done;             /* (m) the result has not been collected yet */
-    /* (m) when the oldest unflushed batch was written; 0: all are flushed. The loop thread writes
-     *     nothing once it stops, so the last flush reads the field without the mutex. */
+    uint64_t submitted_ns; /* (mutex, loop) when the batch was submitted */
+    bool done;             /* (mutex) the last batch's result has not been collected yet */
+    /* (mutex) when the oldest unflushed batch was written; 0: all are flushed. The loop thread
+     * writes nothing once it stops, so the last flush reads the field without the mutex. */
     uint64_t written_ns;
-    /* (m) the mover failed, and the commit thread has not yet probed the store */
+    /* (mutex) the mover failed, and the commit thread has not yet probed the store */
     bool move_failed;
-    /* (ml) The thread that makes the backup owns it until the backup is done. */
+    /* (mutex, loop) The thread that makes the backup owns this until the backup is done. */
     struct hf_commit_backup backup;
-    /* (ml) The commit thread owns it until the transaction is done. */
+    /* (mutex, loop) The commit thread owns this until the transaction is done. */
     struct hf_commit_lease lease;
-    bool stopping;                  /* (m) */
-    struct hf_commit_result result; /* (m) */
-    struct hf_store_health health;  /* (mc) */
+    bool stopping;                  /* (mutex) */
+    struct hf_commit_result result; /* (mutex) */
+    struct hf_store_health health;  /* (mutex, commit) */
 };
 
 /* Initialises a committer for an open store. Returns 0 or HF_ENOMEM. */

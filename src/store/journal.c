@@ -358,7 +358,8 @@ static int read_records(int fd, const struct hf_journal_reading *reading, struct
 
 bool hf_journal_is_taken(const struct hf_journal *journal)
 {
-    return atomic_load(&journal->trailer->taken) != 0; /* must be read after the append */
+    /* read only after the append: a daemon that takes the file marks it before it reads */
+    return atomic_load(&journal->trailer->taken) != 0;
 }
 
 /* Marks the journal file as taken, for a daemon that may still write to it. A file of another size

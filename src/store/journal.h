@@ -88,7 +88,7 @@ struct hf_journal {
     struct hf_hash_key key;
     size_t side_bytes;
     unsigned n_sides;
-    unsigned side;        /* the side that takes records at present */
+    unsigned side;        /* the side of the journal that takes records at present */
     uint64_t first_index; /* the number of the first record on the side in use */
     size_t end;           /* the offset of the next record on the side in use */
     uint64_t index;       /* the number of the next record, from 0 for each key */

@@ -40,7 +40,7 @@ struct hf_store_export {
 struct hf_store_cluster {
     const char *node;    /* the name of this cluster node */
     const char *version; /* the version of this program, which operators see */
-    bool require_sync;   /* refuse a database without a synchronous standby */
+    bool require_sync;   /* the daemon refuses a database without a synchronous standby */
     const struct hf_store_export *exports;
     unsigned n_exports;
 };
@@ -60,7 +60,7 @@ struct hf_store_lease_call {
     bool clean_stop;
 
     /* A POLL fills in these fields, for operators, and so does a RENEW from time to time. */
-    char owner[HF_STORE_NODE_MAX]; /* the node that took the lease last */
+    char owner[HF_STORE_NODE_MAX]; /* the cluster node that took the lease last */
     /* when that node took the lease: Unix time by the database's clock; 0: never */
     int64_t taken_at_ms;
     struct hf_store_node nodes[HF_STORE_NODES_MAX];

@@ -41,33 +41,33 @@
 
 /*
  * Which thread or lock a field belongs to:
- *   (o) set when the store is opened, not changed afterwards
- *   (t) the mutex `tree`
- *   (m) the mutex `mutex`; the commit thread reads without it while it excludes the loop thread,
- *       and
- *       so does any thread as long as no other has been started
+ *   (open)  set when the store is opened, not changed afterwards
+ *   (tree)  the mutex `tree`
+ *   (mutex) the mutex `mutex`; the commit thread reads without it while it excludes the loop
+ *           thread, and so does any thread as long as no other has been started
  */
 struct lmdb {
-    struct hf_journal_layout layout; /* (o) */
-    /* (o) The id of this boot of the host; zeros if every batch is flushed before its
-     *     acknowledgement. */
+    struct hf_journal_layout layout; /* (open) */
+    /* (open) The id of this boot of the host; zeros if every batch is flushed before its
+     * acknowledgement. */
     uint8_t boot_id[HF_BOOT_ID_SIZE];
-    /* (o) The journal is ours. Until then a checkpoint could void the previous daemon's journal. */
+    /* (open) The journal is ours. Until then a checkpoint could void the previous daemon's journal.
+     */
     bool recovered;
 
     pthread_mutex_t tree;
-    struct hf_lmdb_env env;    /* (t) */
-    struct hf_changes changes; /* (t) */
-    /* (t) The new key of the last checkpoint of everything that was attempted. */
+    struct hf_lmdb_env env;    /* (tree) */
+    struct hf_changes changes; /* (tree) */
+    /* (tree) The new key of the last checkpoint of everything that was attempted. */
     struct hf_hash_key next_key;
 
     pthread_mutex_t mutex;
-    struct hf_journal journal; /* (m) */
-    /* (m) for each side, the operations that are in the journal but not in LMDB */
+    struct hf_journal journal; /* (mutex) */
+    /* (mutex) for each side, the operations that are in the journal but not in LMDB */
     struct hf_batch pending[2];
-    bool excluded; /* (m) the loop thread must not touch the journal */
-    /* (m) The last record of the journal is in doubt, or a move failed: nothing may be appended
-     *     before the next checkpoint of everything. */
+    bool excluded; /* (mutex) the loop thread must not touch the journal */
+    /* (mutex) The last record of the journal is in doubt, or a move failed: nothing may be appended
+     * before the next checkpoint of everything. */
     bool stale;
 
     _Atomic bool full; /* a side of the journal is full, so lmdb_move() has work */
@@ -177,7 +177,7 @@ static int bring_full_side(struct lmdb *lmdb)
         return rv;
     }
     pthread_mutex_lock(&lmdb->mutex);
-    hf_batch_clear(full); /* the journal may now turn to this side again */
+    hf_batch_clear(full); /* with no operations left, the journal may turn to this side again */
     pthread_mutex_unlock(&lmdb->mutex);
     return 0;
 }

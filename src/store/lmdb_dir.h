@@ -13,7 +13,7 @@
 struct hf_lmdb_dir {
     char *path;
     int fd;         /* the directory */
-    int lock_fd;    /* the flock on this file makes the directory ours */
+    int lock_fd;    /* the locked lock file, which makes the directory ours */
     dev_t data_dev; /* device and inode of data.mdb as it was when opened */
     ino_t data_ino;
 };

@@ -16,7 +16,7 @@
 #include "store/backend.h"
 #include "store/lmdb_verify.h"
 
-#define DATA_NAME "data.mdb" /* LMDB chose this name */
+#define DATA_NAME "data.mdb" /* LMDB itself chose the name of its file */
 #define NEW_NAME  "data.new"
 
 enum {

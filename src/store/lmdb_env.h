@@ -48,13 +48,13 @@ enum hf_lmdb_key {
 /* The values that are stored under HF_LMDB_FORMAT. */
 enum {
     HF_LMDB_FORMAT_PLAIN = 1,
-    HF_LMDB_FORMAT_SIDES = 2, /* the journal has two sides (lmdb_parts.h) */
+    HF_LMDB_FORMAT_SIDES = 2, /* the format of a store whose journal has two sides (lmdb_parts.h) */
 };
 
 struct hf_lmdb_env {
     struct hf_store *store; /* the store that receives the error texts */
     struct hf_lmdb_dir dir;
-    MDB_env *env; /* NULL after a failed commit, until the next use */
+    MDB_env *env; /* the open environment; NULL after a failed commit, until the next use */
     /* A thread that reads a snapshot holds this lock for reading; a thread that moves or removes
      * the map holds it for writing. */
     pthread_rwlock_t mapped;

@@ -16,14 +16,14 @@ enum { KINDS = HF_RECORD_LOCK + 1 };
 
 struct entry {
     struct hf_map_node node;
-    struct entry *next; /* the next copy that was made for the batch */
+    struct entry *next; /* links the copies that were made for one batch */
     uint64_t id;
     size_t len;
     uint8_t bytes[];
 };
 
 struct memory {
-    struct hf_map kinds[KINDS]; /* the records by kind; index 0 is not used */
+    struct hf_map kinds[KINDS]; /* the records, one map for each kind; kind 0 does not exist */
 };
 
 /* Hashes a record's id with a fixed key: the daemon chooses the ids, so no client can provoke

@@ -84,8 +84,8 @@ static const struct {
     const char *state;
     int code;
 } STATES[] = {
-    {"HF001", HF_EFENCED}, /* raised by migration 0002 */
-    {"HF002", HF_EBEHIND}, /* raised by migration 0004 */
+    {"HF001", HF_EFENCED}, /* SQL code of migration 0002 raises this state */
+    {"HF002", HF_EBEHIND}, /* SQL code of migration 0004 raises this state */
     /* Raised by migration 0004 if another session has renewed the lease since the heartbeat that we
      * know. */
     {"HF003", HF_EBUSY},

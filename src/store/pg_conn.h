@@ -17,7 +17,7 @@ enum { HF_PG_TIMEOUT_MS = 3000, HF_PG_NAME_MAX = 40, HF_PG_SCHEMA_MAX = 64 };
 
 struct hf_pg {
     struct hf_store *store; /* the store that receives the error texts */
-    PGconn *conn;           /* NULL when not connected */
+    PGconn *conn;           /* the libpq connection; NULL when not connected */
     char *dsn;
     uint32_t timeout_ms;
     /* the number of the host in the dsn to try first, modulo the count of hosts */

@@ -25,7 +25,7 @@
 enum {
     /* The least time for each address, even if a name lookup has used up timeout_ms. */
     SHARE_MIN_MS = 100,
-    ADDRESSES_MAX = 8, /* how many addresses of one name are tried */
+    ADDRESSES_MAX = 8, /* how many addresses of one host name are tried */
     ADDRESS_TEXT_MAX = 64,
     FAILURES_MAX = HF_STORE_ERROR_MAX * 2 / 3,
 };

@@ -32,7 +32,7 @@ struct hf_pg_journal {
     struct hf_batch pending;
     uint64_t written; /* the number of the newest part in the journal */
     uint64_t folded;
-    uint64_t since_ms; /* when the oldest change in pending was made */
+    uint64_t since_ms; /* when the oldest change in `pending` was made */
 };
 
 void hf_pg_journal_init(struct hf_pg_journal *journal, const struct hf_alloc *alloc);

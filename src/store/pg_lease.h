@@ -25,7 +25,7 @@ int hf_pg_lease_forget_exports(struct hf_pg_session *session, const struct hf_le
  * mine is NULL, any daemon may have the lease. */
 int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mine);
 
-/* Passes the exports of other services to `to`. */
+/* Visits the exports of other services, which `to` receives. */
 int hf_pg_lease_list_foreign(struct hf_pg_session *session, const struct hf_store_loading *to);
 
 #endif

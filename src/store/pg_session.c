@@ -66,7 +66,8 @@ static const char SET_UP[] =
     "   ('tcp_keepalives_idle', '2', false), ('tcp_keepalives_interval', '1', false),"
     "   ('tcp_keepalives_count', '3', false), ('tcp_user_timeout', '5000', false))"
     "  AS ours (name, wanted, always) USING (name)"
-    "  WHERE always OR source <> 'client')"; /* values that "options" in store.dsn sets stay */
+    /* a value that "options" in store.dsn sets is not overridden */
+    "  WHERE always OR source <> 'client')";
 
 /* True if PostgreSQL acknowledges a commit only when it is on disk, and on the synchronous
  * standby's disk if there is one. */
@@ -280,7 +281,7 @@ int hf_pg_run_pipeline(struct hf_pg *pg, enum hf_pg_outcome *outcome)
     rv = hf_pg_flush(pg);
     while (rv == 0 && status != PGRES_PIPELINE_SYNC && (rv = hf_pg_next(pg, &result)) == 0) {
         if (!result)
-            continue; /* the end of one statement's results */
+            continue; /* the results of one statement have ended */
         status = PQresultStatus(result);
         rv = judge_result(pg, result, &answered);
         failed = failed ? failed : rv;

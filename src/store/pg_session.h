@@ -35,7 +35,7 @@ enum { HF_PG_STATEMENT_MAX = 32 };
 
 struct hf_pg_session {
     struct hf_pg pg;
-    uint64_t fence; /* our fence number; 0 until the store is ours */
+    uint64_t fence; /* our fence number; 0 until the store belongs to this daemon */
     /* pg_journal.pending is valid: it was read on this connection (pg_journal.h) */
     bool journal_known;
 
@@ -52,7 +52,7 @@ struct hf_pg_session {
     uint64_t offered_nonce; /* the nonce of a TAKE whose outcome is unknown; 0: there is none */
     /* the newest epoch that this process knows, about which it asks the history of terms */
     uint64_t past_of;
-    uint64_t seen_ms; /* when this node was last written to cluster_nodes */
+    uint64_t seen_ms; /* when this node's row in the table cluster_nodes was last written */
     /* The lease's row as the last transaction found or left it. row_found is false after a
      * transaction that failed without seeing the row. */
     struct hf_lease_row row;

@@ -18,8 +18,9 @@
 
 struct hf_pg_table {
     unsigned n_columns;
-    const char *put;    /* adds or replaces records; prepared as "put_clients", ... */
-    const char *delete; /* deletes the ids in the array $1; prepared as "delete_clients", ... */
+    const char *put; /* SQL that adds or replaces records; prepared as "put_clients", ... */
+    /* SQL that deletes the ids in the array $1; prepared as "delete_clients", ... */
+    const char *delete;
     const char *list;
 };
 

@@ -241,7 +241,7 @@ static int transact(struct hf_store *store, const struct hf_batch *batch, enum p
     rv = send_batch(p, batch, place);
     if (rv == 0) {
         rv = send_plain(p, "commit");
-        store->in_doubt = rv < 0; /* libpq may have sent the batch nevertheless */
+        store->in_doubt = rv < 0; /* libpq may have sent the batch although the call failed */
     }
     if (rv < 0) {
         /* a half-built pipeline cannot be withdrawn: close the connection */

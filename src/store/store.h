@@ -34,7 +34,7 @@
 enum { HF_STORE_ERROR_MAX = 512 };
 
 struct hf_store_config {
-    const char *backend; /* "memory", "lmdb" or "postgres" */
+    const char *backend; /* the kind of store: "memory", "lmdb" or "postgres" */
     const char *path;    /* lmdb: the store's directory, created if it does not exist */
     const char *dsn;     /* postgres: libpq's connection string; NULL or "": PG* environment */
     /* postgres: the service whose schema is used; NULL or "default": the role's default schema. */
@@ -44,7 +44,7 @@ struct hf_store_config {
     /* postgres: the time limit of one attempt at any operation; 0: the default, 3 s */
     uint32_t timeout_ms;
     size_t map_bytes;  /* lmdb: the initial size of the memory map, which grows; 0: the default */
-    bool unflushed;    /* lmdb: hf_store_write() will be used (DUR-02) */
+    bool unflushed;    /* lmdb: the caller will use hf_store_write() (DUR-02) */
     size_t side_bytes; /* lmdb, unflushed: the size of each side of the journal; 0: the default */
     /* The id of this boot of the host; needed if unflushed is set. */
     uint8_t boot_id[HF_BOOT_ID_SIZE];
@@ -55,11 +55,12 @@ struct hf_store_backend;
 struct hf_store_cluster;
 
 struct hf_store {
-    const struct hf_store_backend *backend; /* NULL when the store is not open */
+    /* the backend's functions; NULL when the store is not open */
+    const struct hf_store_backend *backend;
     const struct hf_alloc *alloc;
-    void *state; /* private to the backend */
+    void *state; /* the backend's own data */
     bool in_doubt;
-    bool untidy; /* hf_store_tidy() has something to do */
+    bool untidy; /* hf_store_tidy() has work to do */
     bool leased; /* each batch, even an empty one, renews the lease (store/lease.h) */
     char error[HF_STORE_ERROR_MAX];
 };
