@@ -15,8 +15,9 @@
 
 enum {
     LINE_MAX_BYTES = 4096, /* a longer log line is cut, and its end says so */
-    WINDOW_S = 10,         /* In each window of this length, "burst" lines of a kind may pass. */
-    KINDS_MAX = 256,       /* a power of two, several times the number of event names that exist */
+    /* in each window of this length, only a burst of lines of one kind may pass */
+    WINDOW_S = 10,
+    KINDS_MAX = 256, /* a power of two, several times the number of event names that exist */
     /* how long a reader that takes nothing may delay the exit of the process */
     STOP_MS = 5000,
     PAST_QUEUE_MS = 100, /* how long a line that bypasses the queue may wait for the reader */

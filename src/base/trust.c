@@ -75,7 +75,7 @@ struct hf_addr hf_trust_account(enum hf_trust trust, const struct hf_addr *peer,
 {
     struct hf_addr account = *peer;
 
-    /* The uid of such a user is never 0: that scope means the account of root. */
+    /* A peer with HF_TRUST_USER never has uid 0, because scope 0 means root's account. */
     if (trust == HF_TRUST_USER)
         account = (struct hf_addr){.family = HF_ADDR_IPV4, .bytes = {127, 0, 0, 1}, .scope = uid};
     account.port = 0;

@@ -109,8 +109,8 @@ void hf_cluster_release(struct hf_cluster *cluster);
  * HF_EDENIED if this process does not own the service. */
 int hf_cluster_move(struct hf_cluster *cluster);
 
-/* Returns the time for the core's clock, which stands still during silence (core/lease/silence.h).
- */
+/* Returns the time for the core's clock, which stands still while the service is silent
+ * (core/lease/silence.h). */
 uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms);
 
 /* Returns this daemon's role: "standby", "active", "suspended", ... */

@@ -48,7 +48,8 @@ static void collect(struct hf_commit_pump *pump)
 
     if (hf_committer_collect(&pump->committer, &result)) {
         pump->committing = false;
-        if (pump->cluster) /* before the answers leave: none may if the lease is lost */
+        /* check the lease before answers leave: without a valid lease none may */
+        if (pump->cluster)
             hf_cluster_batch_ended(pump->cluster, &result);
         if (pump->service)
             settle(pump, &result);

@@ -49,7 +49,7 @@ struct hf_rpc_outcall {
     struct hf_list link;      /* links the call into client->active or client->spare */
     struct hf_rpc_lane *lane; /* the lane of the peer's address; NULL: the conversation is over */
     struct hf_list queued;    /* links the call into its lane while it waits */
-    bool begun;               /* the lane has let the call begin */
+    bool begun;               /* the call's turn in its lane has come, and it has begun */
     /* A datagram caused the call, so each of its own datagrams needs credit (credit.h). */
     bool on_trial;
 
@@ -95,7 +95,8 @@ struct hf_rpc_client {
     struct hf_hash_key hash_key;
     struct hf_map waiting;
     struct hf_portcache ports;
-    const struct hf_rpc_gate *gate; /* may calls leave now? NULL: the gate is always open */
+    /* the gate, without which no call leaves; NULL: the gate is always open */
+    const struct hf_rpc_gate *gate;
     /* the server whose sockets serve calls with listening_port; NULL: none */
     struct hf_rpc_server *server;
     /* The source addresses of calls that name no local address, for IPv4 and IPv6; NONE: any

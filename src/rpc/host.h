@@ -30,9 +30,9 @@ struct hf_rpc_host {
     size_t unread; /* how many bytes of answers the host has not read yet */
     struct hf_dup_host dups;
     uint64_t turn; /* the last turn of the loop in which the host used the server */
-    /* what its connections used in that turn of the loop, in simple requests */
+    /* what the host's connections used in its last turn of the loop, in simple requests */
     unsigned spent;
-    /* how many nodes of the core's tables were visited in that turn for the host's datagrams */
+    /* how many nodes of the core's tables were visited in the host's last turn for its datagrams */
     uint64_t nodes;
 };
 

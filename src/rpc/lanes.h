@@ -1,7 +1,8 @@
-/* Lanes: at most one conversation at a time with each address, and a bounded number in all
- * (SEC-03), so that a host that provokes calls cannot aim many of them at one address, or use up
- * our files. Calls with the flag `apart` have a second lane for their address: the peer's silence
- * to them decides about locks (SEC-04), so calls that a stranger can provoke must not delay them.
+/* Lanes: at most one conversation (a call with its lookup of the port) at a time with each address,
+ * and a bounded number in all (SEC-03), so that a host that provokes calls cannot aim many of them
+ * at one address, or use up our files. Calls with the flag `apart` have a second lane for their
+ * address: the peer's silence to them decides about locks (SEC-04), so calls that a stranger can
+ * provoke must not delay them.
  *
  * A call whose address is busy waits in the lane of that address, within its own time. Calls that
  * the peer cannot ask for again (a GRANTED, a crash notice) go before expendable ones (a _RES: a

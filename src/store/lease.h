@@ -89,7 +89,8 @@ struct hf_store_loading {
     /* Receives an export that belongs to another service. */
     int (*foreign)(void *ctx, const struct hf_store_export *other);
     void *ctx;
-    /* Is called after the last record; a negative return value makes the load fail. May be NULL. */
+    /* Called after the last record was loaded; a negative return value makes the load fail. May be
+     * NULL. */
     int (*end)(void *ctx);
 };
 

@@ -44,7 +44,7 @@ struct hf_journal_reading hf_lmdb_parts_reading(const struct hf_lmdb_parts *part
 int hf_lmdb_parts_read(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out);
 int hf_lmdb_parts_write(MDB_txn *txn, MDB_dbi state, const struct hf_lmdb_parts *parts);
 
-/* Is called when there is no data.mdb. Returns 0 if there is no journal either, so that a new store
+/* Called when there is no data.mdb. Returns 0 if there is no journal either, so that a new store
  * can be made; HF_EFORMAT if there is a journal without data.mdb. */
 int hf_lmdb_parts_check_new(struct hf_store *store, const struct hf_lmdb_dir *dir);
 

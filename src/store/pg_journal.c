@@ -14,7 +14,8 @@ enum {
     /* The number of journal slots. It must not change: parts that are pending would be sought in
      * other slots. */
     SLOTS = 256,
-    WORTH_IT = 16, /* writing fewer changes than this to the tables is as cheap as to the journal */
+    /* with fewer changes than this, a batch is as cheap in the tables as in the journal */
+    WORTH_IT = 16,
     PATIENCE_MS = 1000,
 };
 

@@ -1,5 +1,5 @@
 -- Each daemon that opens the store takes the next fence number, and shows it in every transaction.
--- One whose number is no longer the newest is refused, whatever it was about to write.
+-- A daemon whose number is no longer the newest is refused, whatever it was about to write.
 
 ALTER TABLE server_state ADD COLUMN fence bigint NOT NULL DEFAULT 0;
 

@@ -1,6 +1,6 @@
 -- Every grant writes a row of nlm_locks and every release removes one, so the table keeps only what
 -- the daemon itself needs: no index beside the primary key, no column that can be computed. People
--- read the view.
+-- read the view nlm_locks_readable.
 
 DROP INDEX nlm_locks_client_id;
 ALTER TABLE nlm_locks DROP COLUMN share_text;

@@ -1,6 +1,7 @@
--- The lease of a service with standbys (core/lease/row.h). The fence number is its epoch. beat grows
--- by one with every transaction of the owner, so that a standby sees that the owner is alive, and a
--- database that lost some of them (a failover to an asynchronous replica) is noticed.
+-- The lease of a service with standbys (core/lease/row.h). The fence number is its epoch. beat, the
+-- heartbeat, grows by one with every transaction of the owner, so that a standby sees that the owner
+-- is alive, and that daemons notice a database that lost some of these transactions (a failover to an
+-- asynchronous replica).
 
 ALTER TABLE server_state
     ADD COLUMN nonce    bigint NOT NULL DEFAULT 0,     -- of the owner, chosen at random
@@ -11,18 +12,18 @@ ALTER TABLE server_state
     ADD COLUMN taken_at timestamptz,
     ADD COLUMN session  text NOT NULL DEFAULT '';      -- application_name of the owner's sessions
 
--- The processes of this service. Each poll of a standby writes its row, and so proves that the
--- database can commit.
+-- The processes of this service. Each poll of a standby writes the standby's own row, and so proves
+-- that the database can commit.
 CREATE TABLE cluster_nodes (
     node    text PRIMARY KEY,
     version text NOT NULL,
     seen_at timestamptz NOT NULL
 );
 
--- Every transaction of the owner begins with this. The row lock, kept to the end, makes a standby
--- that takes over wait for the transaction in progress, and makes every later one of ours fail. A
--- batch names the one beat that it expects: one that was still on its way from a lost connection
--- cannot be applied after a later one.
+-- Every transaction of the owner begins with this function. Its row lock, kept to the end, makes a
+-- standby that takes over wait for the owner's transaction in progress, and makes every later
+-- transaction of that owner fail. A batch names the one heartbeat that it expects, so that a batch
+-- which was still on its way from a lost connection cannot be applied after a later batch.
 CREATE FUNCTION holdfast_renew_lease(my_epoch bigint, my_nonce bigint, from_beat bigint, to_beat bigint)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE

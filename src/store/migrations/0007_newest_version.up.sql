@@ -1,11 +1,12 @@
--- Every commit of a service with standbys makes a new version of the row. While a transaction anywhere in the database keeps a snapshot
--- (a dump of hours), PostgreSQL keeps all versions, and each reader of the row walks over them. So the newest version must be found
--- first: pulse grows with the row, but not with each commit, and its index is read from the end. The index has an entry for each
--- pulse, and 63 of 64 updates stay in their page (HOT), so without such a snapshot the table stays small as before.
+-- Every commit of a service with standbys makes a new version of the row of server_state. While a transaction anywhere in the
+-- database keeps a snapshot (a dump of hours), PostgreSQL keeps all versions, and each reader of the row walks over them. So the
+-- newest version must be found first: pulse grows with the row, but not with each commit, and its index is read from the end. The
+-- index has an entry for each pulse, and 63 of 64 updates stay in their page (HOT), so without such a snapshot the table stays
+-- small as before.
 --
--- Only the cost depends on pulse: whatever it is, a statement sees exactly one version.
+-- Only the cost depends on pulse: whatever its value, a statement sees exactly one version of the row.
 
--- A unique index would look at each version of the row when it adds one.
+-- The index is not unique: a unique index would examine all versions of the row whenever it adds one.
 ALTER TABLE server_state DROP CONSTRAINT server_state_pkey;
 ALTER TABLE server_state ADD COLUMN pulse bigint GENERATED ALWAYS AS ((beat + journal_folded) / 64) STORED;
 CREATE INDEX server_state_pulse ON server_state (pulse);
@@ -21,7 +22,7 @@ $$;
 CREATE TRIGGER server_state_one_row BEFORE INSERT ON server_state
     FOR EACH ROW EXECUTE FUNCTION holdfast_keep_one_row();
 
--- As in migrations 0002 and 0004, but for where they look.
+-- These functions do what those of migrations 0002 and 0004 do, but find the row by its newest pulse.
 CREATE OR REPLACE FUNCTION holdfast_check_fence(mine bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     -- The row lock makes a daemon that takes over wait for the transaction in progress, and makes
@@ -51,8 +52,8 @@ BEGIN
 END
 $$;
 
--- The other changes of the lease (core/lease/row.h). Each locks the row first and then looks for it again: the version that a
--- statement found before it had to wait is not the newest any more.
+-- The other changes of the lease (core/lease/row.h). Each function locks the row first and then searches for it again, because the
+-- version that a statement found before it had to wait for the lock is no longer the newest.
 CREATE FUNCTION holdfast_take_lease(seen_epoch bigint, seen_beat bigint, my_nonce bigint, new_epoch bigint, my_node text, my_session text, my_schema integer)
 RETURNS SETOF server_state LANGUAGE plpgsql AS $$
 DECLARE

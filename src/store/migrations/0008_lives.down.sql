@@ -1,4 +1,4 @@
--- The version before can neither read such a journal nor keep lives apart.
+-- The previous version of the program can neither read a journal with lives nor tell the lives of a client apart.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM holdfast_journal j, server_state s WHERE j.number > s.journal_folded) THEN

@@ -1,6 +1,6 @@
--- The terms of the lease (core/lease/row.h): which nonce took which epoch, and with which beat. A process that was away asks what is
--- remembered of the last epoch that it knows. If that epoch ended at a beat which the process has seen already, or was another
--- process's, the database has lost transactions, although later ones have passed them.
+-- The terms of the lease (core/lease/row.h): which nonce took which epoch, and at which heartbeat. A process that was away asks
+-- for the term of the last epoch that it knows. If that term ended at a heartbeat which the process has seen already, or was
+-- another process's, the database has lost transactions, although the numbers of later transactions have passed theirs.
 --
 -- The functions run with the rights of the tables' owner, so that the daemon's role needs no right on the table.
 
@@ -20,7 +20,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
--- Commits change the beat and not the fence, and do not pay for this.
+-- A commit changes the heartbeat and not the fence number, so this trigger costs commits nothing.
 CREATE TRIGGER server_state_term AFTER UPDATE OF fence ON server_state
     FOR EACH ROW WHEN (OLD.fence IS DISTINCT FROM NEW.fence) EXECUTE FUNCTION holdfast_begin_term();
 

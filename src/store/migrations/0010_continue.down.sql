@@ -1,4 +1,5 @@
--- The version before can neither read such a journal, nor a server's record of version 4, nor tell waiters and shares from locks.
+-- The previous version of the program can read neither a journal with waiters and shares nor a server's record of version 4, and
+-- cannot tell waiters and shares from locks.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM holdfast_journal j, server_state s WHERE j.number > s.journal_folded) THEN

@@ -1,5 +1,5 @@
--- Requests that wait, and share reservations (recovery.notify=needed), are rows of nlm_locks as well. extra says what such a row has
--- besides (core/record.h), in the encoded form; empty: a lock that is held.
+-- With recovery.notify=needed, waiting requests and share reservations are rows of nlm_locks as well. extra has the further
+-- fields of such a row, encoded (core/record.h); empty: the row is a lock that is held.
 
 ALTER TABLE nlm_locks ADD COLUMN extra bytea NOT NULL DEFAULT '';
 
@@ -11,8 +11,9 @@ CREATE OR REPLACE VIEW nlm_locks_readable AS
     FROM nlm_locks l LEFT JOIN nsm_client_registrations c ON c.id = l.client_id
     WHERE l.extra = '';
 
--- An operator has accepted a database that has lost commits. The next start must not continue as if it had not: of version 4 of the
--- server's record (core/record.c) the last byte tells that (3: records were lost). Else as in migration 0007.
+-- Called when an operator has accepted a database that has lost commits. The next start must not continue as if nothing were
+-- lost, so the function sets the last byte of the server's record of version 4 (core/record.c) to 3: records were lost. Otherwise
+-- it does what that of migration 0007 does.
 CREATE OR REPLACE FUNCTION holdfast_clear_lease(new_epoch bigint)
 RETURNS SETOF server_state LANGUAGE plpgsql AS $$
 DECLARE
