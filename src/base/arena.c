@@ -46,7 +46,8 @@ static char *align_up(char *address, size_t align)
     return address + (-(uintptr_t)address & (align - 1));
 }
 
-/* Reserves the arena's range of addresses: a smaller one if the process's address space is limited.
+/*
+ * Reserves the arena's range of addresses: a smaller one if the process's address space is limited.
  */
 static int open_arena(void)
 {

@@ -63,7 +63,8 @@ static inline void hf_commit_waiters_reached(struct hf_commit_waiters *waiters, 
     }
 }
 
-/* Fails every waiter, because a batch failed: the core has undone that batch and all later changes.
+/*
+ * Fails every waiter, because a batch failed: the core has undone that batch and all later changes.
  */
 static inline void hf_commit_waiters_failed(struct hf_commit_waiters *waiters)
 {

@@ -253,7 +253,8 @@ static uint64_t now_s(void)
     return (uint64_t)now.tv_sec;
 }
 
-/* Finds the counts of an event. Events are string constants, so an event's address identifies it.
+/*
+ * Finds the counts of an event. Events are string constants, so an event's address identifies it.
  */
 static struct kind *kind_of(const char *event)
 {

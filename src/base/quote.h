@@ -19,7 +19,8 @@ enum {
  * does not fit. */
 int hf_path_quote(struct hf_bytes path, char *out, size_t size);
 
-/* Reverses hf_path_quote(), and also accepts bytes that need not have been quoted. Returns
+/*
+ * Reverses hf_path_quote(), and also accepts bytes that need not have been quoted. Returns
  * HF_EINVAL for a backslash that does not begin \xHH, for a NUL, and for a result too long for out.
  */
 int hf_path_unquote(struct hf_bytes text, char *out, size_t size);

@@ -35,7 +35,8 @@ struct hf_refmap {
     const struct hf_alloc *alloc;
 };
 
-/* True if the node's object has this key. Called only when the kept parts of the hashes are equal.
+/*
+ * True if the node's object has this key. Called only when the kept parts of the hashes are equal.
  */
 typedef bool (*hf_refmap_match)(const struct hf_refmap_node *node, const void *key);
 

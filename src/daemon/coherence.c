@@ -105,8 +105,9 @@ void hf_coherence_renew(struct hf_coherence *c, uint64_t valid_until_ms)
 
 /* ---- from the keeper to the core ---- */
 
-/* Translates the keeper's status for the core. The core asks again after a status that only means a
- * bad moment; all others but a conflict are reasons why the kernel cannot hold the range. */
+/* Translates the keeper's status for the core. The core asks again after a status which means that
+ * the keeper cannot answer yet; all others but a conflict are reasons why the kernel cannot hold
+ * the range. */
 static enum hf_claim_outcome outcome_of(uint32_t status)
 {
     switch (status) {
@@ -286,7 +287,8 @@ void hf_coherence_start(struct hf_coherence *c, struct hf_service *service, uv_l
     (void)connect_to(c); /* If memory runs out, the next turn of the loop tries to connect again. */
 }
 
-/* Reconnects to the keeper and lists its locks, because what the kernel holds is no longer known.
+/*
+ * Reconnects to the keeper and lists its locks, because what the kernel holds is no longer known.
  */
 static void begin_anew(struct hf_coherence *c)
 {

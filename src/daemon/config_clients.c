@@ -1,4 +1,5 @@
-/* Reads sections [client NAME]: the clients with changing addresses that the operator vouches for.
+/*
+ * Reads sections [client NAME]: the clients with changing addresses that the operator vouches for.
  */
 #include <ctype.h>
 #include <string.h>

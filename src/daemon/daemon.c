@@ -47,7 +47,8 @@ void hf_daemon_shut_down(struct hf_daemon *d)
     hf_rpcbind_watch_stop(&d->watch);
     if (d->term)
         hf_term_leave(d);
-    hf_commit_pump_stop(&d->pump); /* also records a clean stop, and completes the last answers */
+    /* stopping the pump also records a clean stop, and completes the last answers */
+    hf_commit_pump_stop(&d->pump);
     if (d->term && !d->term->engine.service.loading)
         hf_engine_log_state(&d->term->engine, "durable at the end", false);
     if (d->term)

@@ -86,7 +86,8 @@ int hf_listening_open(struct hf_daemon *d);
 /* With standbys: lists the programs that will be served, because they are registered with rpcbind
  * before a term serves them. */
 void hf_listening_list_services(struct hf_daemon *d);
-/* hf_listening_set_up_rpcbind() registers our programs with the system's rpcbind, or serves an
+/*
+ * hf_listening_set_up_rpcbind() registers our programs with the system's rpcbind, or serves an
  * embedded one. With standbys, each term serves the embedded one by hf_listening_serve_rpcbind().
  */
 int hf_listening_set_up_rpcbind(struct hf_daemon *d);

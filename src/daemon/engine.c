@@ -49,7 +49,7 @@ static void end_turn(uv_prepare_t *prepare)
     hf_service_settle(&engine->service);
     hf_coherence_end_turn(&engine->coherence);
     hf_commit_pump_submit(engine->commits);
-    /* a batch may have become durable in this turn of the loop */
+    /* once more, because submitting may have written a batch at once */
     hf_coherence_end_turn(&engine->coherence);
     engine->more_calls =
         may_call(engine) && hf_outcalls_begin(&engine->service, &engine->nlm, &engine->nsm);
@@ -133,7 +133,7 @@ void hf_engine_adopt(struct hf_engine *engine, const struct hf_config *config, s
 {
     struct hf_limits limits = hf_new_core_limits(config);
 
-    /* the limits may have been changed while the core was loaded */
+    /* a reload may have changed the limits while the core was loaded */
     hf_core_set_limits(core, &limits);
     hf_core_del(engine->service.core);
     hf_free(&hf_alloc_heap, engine->rules);

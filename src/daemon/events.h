@@ -16,7 +16,7 @@ struct hf_events {
     struct hf_nsm *nsm;
     struct hf_named_lines lines;
     struct hf_recorder *recorder; /* writes the history; NULL: administration is off */
-    /* an upper bound of the clients that have not been tried since our restart */
+    /* an upper bound of how many clients have not been notified of our restart yet */
     uint64_t notices_pending;
     uint64_t counted_ms; /* when the clients with pending notices were last counted */
     /* the state number of the restart whose notices were last summed up */

@@ -247,7 +247,7 @@ void hf_history_free_if_unused(struct hf_history *history)
         return;
     hf_history_end_turn(history);
     if (history->writing)
-        return; /* this function is called again when the rest of the history is written */
+        return; /* the rest is being written, and the end of that calls this function again */
     if (history->fd >= 0)
         close(history->fd);
     hf_buf_free(&history->gathering);

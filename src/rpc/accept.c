@@ -177,7 +177,8 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
     if (!server->config.held && hf_rpc_server_may_send(server))
         conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
     if (!conn) {
-        /* Try again in the next sweep: libuv accepts no further connection before this one. */
+        /* There is no memory for this connection: the next sweep tries again. libuv accepts no
+         * further connection before this one. */
         listener->backed_up = true;
         return;
     }

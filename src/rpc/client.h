@@ -103,7 +103,8 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
  * the client. */
 void hf_rpc_client_attach(struct hf_rpc_client *client, struct hf_rpc_server *server);
 
-/* Sets the gate, before the first call. While the gate is shut, no call begins and nothing is sent.
+/*
+ * Sets the gate, before the first call. While the gate is shut, no call begins and nothing is sent.
  */
 void hf_rpc_client_set_gate(struct hf_rpc_client *client, const struct hf_rpc_gate *gate);
 

@@ -46,8 +46,8 @@ struct hf_credits {
     struct hf_credit sets[HF_CREDIT_SETS][HF_CREDIT_WAYS];
 };
 
-/* came counts a datagram of this size from the host; answered counts the host's answer to a request
- * of ours. */
+/* hf_credit_came() adds the credit for a datagram of this size from the host. hf_credit_answered()
+ * charges the host for an answer of this size that was sent there. */
 void hf_credit_came(struct hf_credits *credits, const struct hf_addr *host, size_t size);
 void hf_credit_answered(struct hf_credits *credits, const struct hf_addr *host, size_t size);
 

@@ -75,8 +75,9 @@ struct hf_dup_set {
 struct hf_dupcache {
     struct hf_dup *entries;
     struct hf_dup_set *sets;
-    uint32_t n_used;  /* entries below this position have been used at least once */
-    uint32_t hand;    /* the entry to examine next when all entries are in use */
+    uint32_t n_used; /* entries below this position have been used at least once */
+    /* where the search for an entry to replace goes on when all entries are in use */
+    uint32_t hand;
     uint32_t n_hosts; /* how many hosts have entries */
     /* The host that has, or lately had, the most entries; NULL: unknown. */
     struct hf_dup_host *largest;

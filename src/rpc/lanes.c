@@ -221,7 +221,8 @@ void hf_lanes_answered(struct hf_rpc_outcall *call)
         call->lane->answered_ms = uv_now(call->client->loop);
 }
 
-/* Checks the lane that has waited longest for a conversation elsewhere to end, because one may
+/*
+ * Checks the lane that has waited longest for a conversation elsewhere to end, because one may
  * begin now. Also called when a call ends that only waited: a place may have been reserved for it.
  */
 static void wake_starved(struct hf_rpc_client *client)

@@ -18,7 +18,8 @@ _Static_assert(HF_RPCB_PROG == HF_PROGRAM_RPCBIND, "rpcbind.x and base/programs.
 
 enum {
     UADDR_SIZE = HF_RPCB_MAXADDR + 1,
-    /* The r_nc_semantics of a GETADDRLIST answer: NC_TPI_CLTS and NC_TPI_COTS_ORD of netconfig(5).
+    /*
+     * The r_nc_semantics of a GETADDRLIST answer: NC_TPI_CLTS and NC_TPI_COTS_ORD of netconfig(5).
      */
     SEMANTICS_DATAGRAM = 1,
     SEMANTICS_STREAM = 3,
@@ -69,7 +70,8 @@ static const char *call_netid(const struct hf_rpc_call *call)
     return hf_rpcbind_netid_name(call->peer.family, call->transport);
 }
 
-/* Finds the user who calls. Returns false if the user is unknown, and so must not change the table.
+/*
+ * Finds the user who calls. Returns false if the user is unknown, and so must not change the table.
  */
 static bool find_owner(const struct hf_rpc_call *call, hf_rpcbind_owner *out)
 {

@@ -144,7 +144,8 @@ static void mark_registered(struct hf_rpcbind_watch *w, const hf_rpcb *entry)
     }
 }
 
-/* Reads the results of rpcbind's DUMP: a linked list in XDR, in which a TRUE precedes each entry.
+/*
+ * Reads the results of rpcbind's DUMP: a linked list in XDR, in which a TRUE precedes each entry.
  */
 static int read_entries(struct hf_rpcbind_watch *w, XDR *results)
 {

@@ -73,7 +73,8 @@ void hf_service_init(struct hf_service *service, struct hf_core *core, uv_loop_t
 /* Sets `now` from the loop's clock, which libuv reads once in each turn. */
 void hf_service_read_clock(struct hf_service *service);
 
-/* Sets `now`, and also reads the wall clock, which may have been set. Called about once a second.
+/*
+ * Sets `now`, and also reads the wall clock, which may have been set. Called about once a second.
  */
 void hf_service_read_wall_clock(struct hf_service *service);
 
@@ -158,7 +159,8 @@ static inline void hf_service_batch_done(struct hf_service *service, uint64_t se
         hf_service_released(service);
 }
 
-/* Lets the answers go on whose decisions the core has made. Called once in each turn of the loop.
+/*
+ * Lets the answers go on whose decisions the core has made. Called once in each turn of the loop.
  */
 void hf_service_settle(struct hf_service *service);
 

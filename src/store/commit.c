@@ -109,7 +109,8 @@ static bool is_final(struct hf_committer *c, int code, bool in_doubt, bool late)
     return late || !passes(code);
 }
 
-/* Tries to commit a batch until it is durable, is certain not to be, or a stop ends the attempts.
+/*
+ * Tries to commit a batch until it is durable, is certain not to be, or a stop ends the attempts.
  */
 static int commit_batch(struct hf_committer *c, const struct hf_batch *batch, uint64_t give_up_ns,
                         bool *in_doubt)

@@ -27,7 +27,9 @@ enum {
     HF_STORE_EXPORT_BYTES_MAX = 64,
 };
 
-/* An export, with the bytes of a file handle, at an offset, by which its files are recognised. */
+/*
+ * An export, and how its files are recognised: by these bytes at this offset of their file handles.
+ */
 struct hf_store_export {
     char name[HF_STORE_EXPORT_NAME_MAX];
     char service[HF_STORE_SERVICE_MAX]; /* the service that the export belongs to */

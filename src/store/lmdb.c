@@ -51,7 +51,8 @@ struct lmdb {
     /* (open) The id of this boot of the host; zeros if every batch is flushed before its
      * acknowledgement. */
     uint8_t boot_id[HF_BOOT_ID_SIZE];
-    /* (open) The journal is ours. Until then a checkpoint could void the previous daemon's journal.
+    /*
+     * (open) The journal is ours. Until then a checkpoint could void the previous daemon's journal.
      */
     bool recovered;
 

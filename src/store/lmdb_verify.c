@@ -384,7 +384,8 @@ static int named_tree(struct check *c, const struct walk *walk, uint64_t pgno,
     return check_tree(c, &tree, &inner);
 }
 
-/* Checks an entry of the free tree. Its value is a list of page numbers, preceded by their count.
+/*
+ * Checks an entry of the free tree. Its value is a list of page numbers, preceded by their count.
  */
 static int free_list(struct check *c, const struct walk *walk, uint64_t pgno,
                      const struct node *node, const uint8_t *value, size_t len)

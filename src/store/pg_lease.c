@@ -20,7 +20,8 @@ enum {
     LOOK_MS = 2000, /* how often the owner of the lease reads the list of the other nodes */
     NUMBER_MAX = 24,
     NODE_DIGITS = 8, /* how many digits at the end of a session's name identify its node */
-    /* within this time a live session of a node sends another statement, and a dead one has ended
+    /*
+     * within this time a live session of a node sends another statement, and a dead one has ended
      */
     NAMESAKE_MS = 1500,
 };

@@ -173,7 +173,8 @@ static int outlive_lost_sessions(struct hf_pg *pg)
     return rv;
 }
 
-/* Takes the advisory lock. Once it is ours, the last transaction of its previous holder has ended.
+/*
+ * Takes the advisory lock. Once it is ours, the last transaction of its previous holder has ended.
  */
 static int take_lock(struct hf_pg *pg)
 {

@@ -15,7 +15,8 @@
  * one. */
 bool hf_pg_tuples_skip_header(struct hf_bytes *message);
 
-/* True for the message that marks the end of the rows, and for a message that held only the header.
+/*
+ * True for the message that marks the end of the rows, and for a message that held only the header.
  */
 bool hf_pg_tuples_end(struct hf_bytes message);
 
