@@ -3,10 +3,11 @@
  *
  *     holdfast-clients --server 10.0.0.1 --clients 100000 --locks 10
  *
- * Each host has an rpcbind (port 111) and a status monitor (port 32765), over UDP and TCP, and so
- * many locks, each on a file of its own. It asks for one lock at a time, over UDP, as the clients
- * that it stands for do; a request that is not answered within a second is sent again. A host that
- * is told of the server's restart (SM_NOTIFY) reclaims all its locks, one after the other. With
+ * Each host has an rpcbind (port 111) and a status monitor (port 32765), over UDP and TCP, and
+ * takes as many locks as --locks says, each on a file of its own. It asks for one lock at a time,
+ * over UDP, as the clients that it stands for do; a request that is not answered within a second is
+ * sent again. A host that is told of the server's restart (SM_NOTIFY) reclaims all its locks, one
+ * after the other. With
  * --mortal N each N-th host has its address in 10.32/12 instead of 10.16/12, which the caller may
  * cut off.
  *
@@ -48,7 +49,7 @@ enum {
     MESSAGE_MAX = 1024,
     EVENTS = 256,
     DATAGRAMS = 64,
-    WINDOW = 1000, /* hosts that take their locks at a time */
+    WINDOW = 1000, /* how many hosts take their locks at the same time */
     RESEND_NS = 1000000000,
     LISTEN_BACKLOG = 16384,
     ALIVE = 0x0a100000,  /* 10.16.0.0 */
@@ -57,9 +58,9 @@ enum {
 };
 
 struct host {
-    TAILQ_ENTRY(host) entry; /* in waiting, in the order of sent_ns */
+    TAILQ_ENTRY(host) entry; /* the host's place in `waiting`, in the order of sent_ns */
     uint64_t sent_ns;
-    uint32_t done; /* locks that it has asked for and got an answer about */
+    uint32_t done; /* how many locks of the host were answered */
     bool busy, told;
 };
 
@@ -72,8 +73,8 @@ static struct host *hosts;
 static TAILQ_HEAD(, host) waiting = TAILQ_HEAD_INITIALIZER(waiting);
 static int client_fd, epoll_fd;
 static bool reclaiming;
-static uint32_t life;     /* how often the server has restarted: part of each xid */
-static uint32_t expected; /* hosts that can be told, and then reclaim */
+static uint32_t life;     /* how often the server has restarted; part of each xid */
+static uint32_t expected; /* how many hosts can be told of the restart, and then reclaim */
 static uint32_t begun, ended, told, granted, refused, resent, lookups, notices;
 static uint64_t began_ns;
 
@@ -100,7 +101,7 @@ static void say(const char *what)
     fflush(stdout);
 }
 
-/* ---- which host has which address ---- */
+/* ---- the hosts' addresses ---- */
 
 static uint32_t address_of(uint32_t number)
 {
@@ -136,7 +137,8 @@ static uint8_t *put_lock(uint8_t *p, uint32_t number, uint32_t lock)
     return put64(p, 0);
 }
 
-/* The life and the lock tell an answer from one to an earlier request of that host. */
+/* The numbers of the restart and of the lock distinguish an answer from one to an earlier request
+ * of the host. */
 static uint32_t xid_of(const struct host *h)
 {
     return life << 24 | (h->done & 0xffffff);
@@ -155,7 +157,7 @@ static void send_from(int fd, uint32_t from, const void *data, size_t len,
     c->cmsg_type = IP_PKTINFO;
     c->cmsg_len = CMSG_LEN(sizeof(info));
     memcpy(CMSG_DATA(c), &info, sizeof(info));
-    (void)sendmsg(fd, &msg, MSG_DONTWAIT); /* what is lost is sent again */
+    (void)sendmsg(fd, &msg, MSG_DONTWAIT); /* a request that is lost is sent again */
 }
 
 static void ask(struct host *h, uint64_t now)
@@ -195,7 +197,7 @@ static void take_answer(struct host *h, const uint8_t *reply, size_t len)
 {
     uint64_t now = now_ns();
 
-    /* header, cookie of one byte, status */
+    /* the reply's header, a cookie of one byte, the status */
     if (!h || !h->busy || len < 24 + 8 + 4 || get32(reply) != xid_of(h))
         return;
     if (get32(reply + 32) == 0)
@@ -237,7 +239,7 @@ static void hear_notice(struct host *h)
         begin(h, now_ns());
 }
 
-/* The reply to a call, in place; its length, 0 for none. */
+/* Makes the reply to a call, in the same buffer, and returns its length; 0: no reply. */
 static size_t answer(uint8_t *m, size_t len, struct in_addr local)
 {
     struct host *h = host_at(local);
@@ -250,13 +252,14 @@ static size_t answer(uint8_t *m, size_t len, struct in_addr local)
         lookups++;
     else if (get32(m + 12) == NSM && get32(m + 20) == NOTIFY)
         hear_notice(h);
-    put32(m + 4, 1);            /* REPLY */
-    memset(m + 8, 0, 16);       /* accepted, no verifier, SUCCESS */
-    put32(m + 24, STATUS_PORT); /* or nothing that a status monitor's caller reads */
+    put32(m + 4, 1);      /* REPLY */
+    memset(m + 8, 0, 16); /* the reply: accepted, no verifier, SUCCESS */
+    /* The port of the status monitor; its own callers ignore this field. */
+    put32(m + 24, STATUS_PORT);
     return is_lookup ? 28 : 24;
 }
 
-/* Reads datagrams until there are none. */
+/* Reads and answers datagrams until none is left. */
 static void serve_udp(int fd)
 {
     static uint8_t in[DATAGRAMS][MESSAGE_MAX];
@@ -293,7 +296,7 @@ static void serve_udp(int fd)
     } while (n == DATAGRAMS);
 }
 
-/* A call is small: it comes in one piece. */
+/* Answers a call on a connection; a call is so small that it comes in one piece. */
 static void serve_tcp(int fd)
 {
     uint8_t record[4 + MESSAGE_MAX];

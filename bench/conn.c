@@ -1,7 +1,7 @@
 /*
- * Connections of the load generator. What is to be sent is gathered, and leaves once a turn: over
- * TCP in one write, over UDP in one sendmmsg. All read into one buffer, so that ten thousand
- * connections fit into the cache and the generator is not what is measured.
+ * Connections of the load generator. Requests are gathered and sent once a turn: over TCP in one
+ * write, over UDP in one sendmmsg. All read into one buffer, so that ten thousand connections fit
+ * into the cache and the generator is not what is measured.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -90,7 +90,8 @@ static size_t record_len(const uint8_t *record)
     return ntohl(mark) & 0x7fffffff;
 }
 
-/* Sends the gathered records, each without its mark a datagram, and says how far it came. */
+/* Sends the gathered records over UDP, each as a datagram without its mark, and returns how many
+ * bytes were sent. */
 static ssize_t send_datagrams(struct conn *c)
 {
     struct mmsghdr messages[DATAGRAMS];

@@ -230,7 +230,8 @@ static const struct hf_peer attacker = {.name = {(const uint8_t *)"cba", 3},
                                         .addr = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 1}},
                                         .local = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 1, 1}}};
 
-/* FREE_ALL, with each slice; as many owners as locks, or as few as are allowed. */
+/* Measures FREE_ALL, with each of its slices: with as many owners as locks, or as few owners as the
+ * limits allow. */
 static void release_all(int per_owner, const char *shape)
 {
     for (int i = 0; i < 99000; i++)
@@ -256,7 +257,8 @@ static void release_locks(void)
     release_all(OF_OWNER, "FREE_ALL of 99,000 locks, 10,000 to a process, by slice");
 }
 
-/* One request over every other byte that an owner has locked, as many as are allowed. */
+/* Measures one request over every other byte that an owner has locked, with as many locks as the
+ * limits allow. */
 static void over_all(core_call call, const char *shape)
 {
     begin();
@@ -283,7 +285,7 @@ static void (*const shapes[])(void) = {
     own_locks, readers,        locks_and_waiters, unlock_among_readers, many_waiters, shares,
     names,     release_owners, release_processes, release_locks,        unlock_all,   lock_all};
 
-/* Without durable locks, and with them. */
+/* Runs an attack without durable locks, and with them. */
 static void attack(size_t i)
 {
     open_core(i >= HF_COUNT_OF(shapes));

@@ -2,7 +2,7 @@
  * What a LOCK + UNLOCK costs in the core alone, with 1, 1,000 and 1,000,000 locks held, on one file
  * and on as many files; the bytes a lock takes; and what stays of them when all are released.
  *
- * Locks are not durable here: it is the structures that are measured, not the records. Each pair
+ * Locks are not durable here, because the structures are measured, and not the records. Each pair
  * locks and unlocks a byte at a random place among those held. Time is processor time: the machine
  * may be shared.
  */
@@ -24,7 +24,8 @@ struct counted {
     size_t bytes;
 };
 
-/* Through the daemon's own allocator, so that what it does for large blocks is measured, too. */
+/* Allocates through the daemon's own allocator, so that its treatment of large blocks is measured,
+ * too. */
 static void *counted_resize(void *ctx, void *ptr, size_t size)
 {
     struct counted *counted = ctx;
@@ -103,7 +104,8 @@ static void open_bench(struct bench *b, uint64_t held, bool many_files)
 typedef struct hf_answer (*core_call)(struct hf_core *core, struct hf_now now,
                                       const struct hf_peer *peer, const struct hf_lock_args *args);
 
-/* The n-th lock: every other byte of the one file, or a byte of the n-th file. */
+/* Sends a request for the n-th lock: every other byte of the one file, or a byte of the n-th file.
+ */
 static void ask(struct bench *b, core_call call, uint64_t n, uint64_t offset)
 {
     struct {
@@ -138,14 +140,14 @@ static double pair_ns(struct bench *b)
 
     for (int i = 0; i < PAIRS; i++) {
         uint64_t n = random_below(b, b->held);
-        uint64_t offset = b->many_files ? 5 : 4 * n + 2; /* between two that are held */
+        uint64_t offset = b->many_files ? 5 : 4 * n + 2; /* a byte between two that are held */
         ask(b, hf_core_lock, n, offset);
         ask(b, hf_core_unlock, n, offset);
     }
     return (now_ns() - begin) / PAIRS;
 }
 
-/* Where the n-th held lock is. */
+/* The offset of the n-th held lock. */
 static uint64_t place_of(const struct bench *b, uint64_t n)
 {
     return n == 0 ? 0 : b->many_files ? 1 : 4 * n;

@@ -1,9 +1,7 @@
-/*
- * core-scale CLIENTS: one life of the core in which so many clients take three locks each, and the
- * next one, in which all of it is loaded, every client is told, reclaims, and grace ends. It
- * measures nothing: tests/perf/test_scale.py counts its instructions, which are the same in each
- * run, and compares what a client costs among few and among many.
- */
+/* core-scale CLIENTS: runs a core in which this many clients take three locks each; then a second
+ * one, which loads all of it, tells every client of the restart, takes their reclaims, and ends
+ * grace. It measures nothing: tests/perf/test_scale.py counts its instructions, which are the same
+ * in each run, and compares the cost of a client among few and among many. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +19,8 @@ struct record {
     uint8_t *value;
 };
 
-static struct record *records; /* as they were written; the server's own is the first one */
+/* The records as they were written; the first one is the server's own. */
+static struct record *records;
 static size_t n_records, max_records;
 static struct hf_core *core;
 static struct hf_now now = {1, 1};
@@ -99,7 +98,8 @@ static void lock_all(uint32_t clients, bool reclaim)
     }
 }
 
-/* Each turn begins what may begin, and all are answered in the next one. */
+/* Tells all clients of the restart: each turn begins the calls that may begin, and the next one
+ * answers them. */
 static void tell_all(uint32_t clients)
 {
     enum { A_TURN = 64 };
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     n_records = 1;
     commit_all(true);
     lock_all(clients, false);
-    hf_core_del(core); /* as a crash does: nothing more is written */
+    hf_core_del(core); /* the core is deleted without writing anything more, as in a crash */
     start();
     commit_all(false);
     tell_all(clients);

@@ -28,7 +28,7 @@ static inline void histogram_add(struct histogram *h, uint64_t ns)
     h->buckets[histogram_index(ns)]++;
 }
 
-/* The smallest value that at least this part of all values does not exceed. */
+/* The smallest value that is at least as large as this part of all values. */
 static inline uint64_t histogram_quantile(const struct histogram *h, double part)
 {
     uint64_t wanted = (uint64_t)((double)h->count * part);

@@ -40,10 +40,8 @@ static bool victim_reclaims;
 
 /* ---- the victim ---- */
 
-/*
- * The two hosts share one processor of this machine, and neither must wait for the other there:
- * the victim goes before all else.
- */
+/* Gives the victim priority over all else: the two hosts share one processor of this machine, and
+ * neither must wait for the other there. */
 static void go_first(void)
 {
     (void)pthread_setschedparam(pthread_self(), SCHED_FIFO,
@@ -106,7 +104,7 @@ static void send_many(struct attack *attack, struct peer *p, maker make, uint64_
     }
 }
 
-/* The state that is attacked, or as much of it as can be made in a minute. */
+/* Makes the state that is attacked, or as much of it as can be made in a minute. */
 static void set_up(struct attack *attack, const struct shape *shape)
 {
     uint64_t end = now_ns() + (uint64_t)SETUP_MAX_S * 1000000000;
@@ -181,8 +179,8 @@ static uint64_t server_ns(void)
 
 /*
  * The processor time of the server's loop, its first thread. The clock of another process is up to
- * date only while that sleeps, and otherwise as old as the last tick; a counter is always, where
- * the kernel lets us have one.
+ * date only while that process sleeps; otherwise it is as old as the last tick. A performance
+ * counter is always up to date, where the kernel permits one.
  */
 static uint64_t loop_ns(void)
 {
@@ -210,7 +208,7 @@ static uint64_t settled_server_ns(void)
     return now;
 }
 
-/* Sends the request that is to be measured; before that, those that prepare for it. */
+/* Sends the request that is to be measured, after those that prepare for it. */
 static uint64_t send_probe(struct attack *attack, const struct shape *shape,
                            uint64_t (*clock)(void))
 {
@@ -220,7 +218,7 @@ static uint64_t send_probe(struct attack *attack, const struct shape *shape,
         uint64_t done = attack->next % shape->cycle;
 
         if (done == shape->cycle - 1)
-            done = (uint64_t)-1; /* finish this one, and then all but the last of the next */
+            done = (uint64_t)-1; /* completes this cycle, and the next one up to its last request */
         send_many(attack, attack->peers[0], shape->attack, shape->cycle - 1 - done);
     }
     settled_server_ns();
@@ -240,7 +238,8 @@ static uint64_t cost_in_all(struct attack *attack, const struct shape *shape,
     return settled_server_ns() - before;
 }
 
-/* The most that the server did while one request of the bystander waited for its answer. */
+/* The most processor time that the server's loop took while one request of the bystander waited for
+ * its answer. */
 static uint64_t cost_at_once(struct attack *attack, const struct shape *shape,
                              struct peer *bystander)
 {
@@ -279,7 +278,7 @@ static uint64_t dearest(struct attack *attack, const struct shape *shape, struct
     return most;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole measurement ---- */
 
 /* A lock of a third host, which never reclaims it, keeps the grace period open. */
 static void begin_grace(struct peer *victim_peer)

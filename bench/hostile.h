@@ -23,16 +23,16 @@ enum {
     PROC_FREE_ALL = 23,
     PROC_SIMU_CRASH = 5, /* of NSM */
     STAT_GRANTED = 0,
-    STATS = 10, /* answers that NLM knows */
+    STATS = 10, /* the number of NLM's status codes */
     ADMIN_PORT = 8049,
 };
 
-/* A request; what it does not set is zero. The owner's number makes its handle and its svid. */
+/* A request; fields that are not set are zero. The owner's number makes its handle and its svid. */
 struct request {
     uint32_t prog, proc; /* prog 0: NLM */
     const char *name;    /* caller_name; NULL: the default */
     uint32_t file, owner;
-    uint64_t offset, length; /* length 0: to the end */
+    uint64_t offset, length; /* length 0: up to the end of the file */
     bool exclusive, block, reclaim;
 };
 
@@ -41,13 +41,13 @@ struct request {
 struct peer {
     int fd;
     bool udp;
-    bool broken;      /* the server has closed the connection, or takes nothing more */
-    bool accepted;    /* something came from the server (peer_discard) */
+    bool broken;      /* the server has closed the connection, or accepts no more bytes */
+    bool accepted;    /* the server has sent something (peer_discard) */
     const char *name; /* of its host */
     uint32_t xid;
-    unsigned pending; /* requests without an answer */
+    unsigned pending; /* requests that were sent and not answered */
     size_t out_len, in_len;
-    uint64_t answers[STATS + 1]; /* by NLM status; the last one: anything else */
+    uint64_t answers[STATS + 1]; /* counts answers by NLM status; the last one counts all others */
     uint8_t out[64 * 1024], in[16 * 1024];
 };
 
@@ -62,25 +62,27 @@ extern struct target target;
 uint64_t now_ns(void);
 _Noreturn void die(const char *what);
 
-/* From a reserved port, as kernels do. -1 or NULL if the server does not accept the connection. */
+/* Connects from a reserved port, as kernels do. Returns -1 or NULL if the server does not accept
+ * the connection. */
 int connect_from(const char *from, const char *to, bool udp);
 struct peer *peer_new(const char *from, const char *to, bool udp, const char *name);
-struct peer *peer_new_from_any_port(const char *to, const char *name); /* as a user has it */
+/* A connection from any port, as a user has it. */
+struct peer *peer_new_from_any_port(const char *to, const char *name);
 void peer_del(struct peer *p);
 bool peer_has_room(const struct peer *p);
 void peer_put(struct peer *p, const struct request *request);
-void peer_flush(struct peer *p); /* in one write, if there is room */
+void peer_flush(struct peer *p); /* sends the gathered requests, in one write if there is room */
 void peer_drain(struct peer *p); /* waits for all answers */
 bool peer_has_answer(const struct peer *p);
 
-/* For connections whose answers do not matter: false, and broken, if not all could be written in a
- * while; and what has come is thrown away. */
+/* For connections whose answers do not matter: throws away what has come, and writes. Returns
+ * false, and marks the peer broken, if not everything could be written in a while. */
 bool peer_try_flush(struct peer *p);
 void peer_discard(struct peer *p);
 unsigned peer_ask(struct peer *p, const struct request *request); /* the NLM status */
 
-/* A host that takes every packet to its portmapper and answers none. The socket of its datagrams.
- */
+/* Makes a host that takes every packet to its portmapper and answers none. Returns the socket of
+ * its datagrams. */
 int be_silent(const char *address);
 
 /* ---- hostile_shapes.c ---- */
@@ -92,7 +94,7 @@ struct attack {
     struct peer *peers[16]; /* shape->connections of them */
     uint64_t next;          /* number of the next request */
     uint64_t sent;
-    uint64_t bytes_sent, bytes_back; /* by UDP, with headers, where the shape counts them */
+    uint64_t bytes_sent, bytes_back; /* bytes by UDP, with headers, where the shape counts them */
     atomic_ulong lists;              /* answers read to their end */
     atomic_bool stop;
 };
@@ -104,11 +106,12 @@ struct shape {
         maker make;
     } setup[4];
     maker attack;
-    void (*run)(struct attack *attack); /* instead of attack: until attack->stop */
-    unsigned connections, depth;        /* requests in one write; 0: what 64 KiB hold */
-    uint64_t cycle; /* the last of so many requests is the expensive one; 0: each is */
-    bool grace;     /* the server is in its grace period, and the victim reclaims */
-    bool silent;    /* the attacker's host answers no packet */
+    void (*run)(struct attack *attack); /* used instead of `attack`: runs until attack->stop */
+    unsigned connections, depth; /* depth: requests in one write; 0: as many as 64 KiB hold */
+    /* How many requests make a cycle, whose last one is the expensive one; 0: each is. */
+    uint64_t cycle;
+    bool grace;  /* the server is in its grace period, and the victim reclaims */
+    bool silent; /* the attacker's host answers no packet */
 };
 
 /* hostile_crowds.c */

@@ -17,7 +17,7 @@
 
 enum {
     USER = 65534,           /* nobody */
-    USER_CONNECTIONS = 600, /* more than a user may have */
+    USER_CONNECTIONS = 600, /* more connections than one user may have */
     USER_BURST = 64,        /* requests in one write */
     NAME_ROOM = 32,
     HOSTS = 17, /* 17 times limits.calls_per_host are more than there can be */
@@ -49,7 +49,7 @@ static const char *address_of(unsigned number)
 
 /* ---- local-user, hasty-user: an ordinary user of the server's host ---- */
 
-/* Of this thread only: the C library would change all of them. */
+/* Changes the user of this thread only: the C library would change that of all threads. */
 static void become_user(void)
 {
     if (syscall(SYS_setresuid, USER, USER, USER) < 0)
@@ -76,8 +76,9 @@ static void ask_as_invented_clients(struct attack *attack, struct peer *p)
     peer_discard(p);
 }
 
-/* hasty: of a connection that is closed before it is accepted the kernel does not tell whose it
- * was. The other user closes none before the server has answered, or has closed it. */
+/* Attacks as a user of the server's host. hasty: closes connections at once, because the kernel
+ * does not tell whose a connection was that is closed before it is accepted. The other user closes
+ * no connection before the server has answered it, or closed it. */
 static void run_as_user(struct attack *attack, bool hasty)
 {
     static struct peer *peers[USER_CONNECTIONS];
@@ -128,7 +129,7 @@ static void ask_and_pause(struct peer *p, struct request r)
     pause_ns(STEP_NS);
 }
 
-/* The host holds another part of the file, so that its owner stays known, and waits for a part. */
+/* Holds one part of the file, so that its owner stays known, and waits for another part. */
 static void begin_wait(struct peer *p, uint32_t file)
 {
     struct request r = {
@@ -236,13 +237,13 @@ static void open_sources(void)
 static void send_datagram(struct attack *attack, struct peer *p, struct request r)
 {
     peer_put(p, &r);
-    attack->bytes_sent += p->out_len - 4 + PACKET_HEADERS; /* without its record mark */
+    attack->bytes_sent += p->out_len - 4 + PACKET_HEADERS; /* the packet has no record mark */
     peer_flush(p);
     attack->sent++;
 }
 
-/* LOCKs that wait for what the attacker itself holds and gives, and messages: each makes us call.
- */
+/* Sends messages, and LOCKs that wait for what the attacker itself holds and gives up: each makes
+ * the server call. */
 void unproved_run(struct attack *attack)
 {
     struct peer *holder = peer_new(attack->from, target.host, false, "holder");
@@ -265,7 +266,7 @@ void unproved_run(struct attack *attack)
         send_datagram(attack, sources.peers[(file + 1) % SOURCES], waits);
         count_all_arrivals(attack);
     }
-    pause_ns((uint64_t)2 * 1000000000); /* what is still on its way */
+    pause_ns((uint64_t)2 * 1000000000); /* time for packets that are still on their way */
     count_all_arrivals(attack);
     peer_del(holder);
 }
@@ -275,7 +276,7 @@ void unproved_run(struct attack *attack)
 struct readers {
     struct attack *attack;
     const char *query;
-    bool slow; /* takes a piece, waits, and takes the rest */
+    bool slow; /* reads one piece, waits, and reads the rest */
 };
 
 static int connect_to_lists(void)
@@ -328,7 +329,7 @@ static void *read_lists(void *ctx)
     return NULL;
 }
 
-/* Starts the readers; meanwhile runs what the attacker itself does, if anything. */
+/* Starts the readers; meanwhile runs what the attacker itself does, if there is anything. */
 static void run_readers(struct readers *r, unsigned count, void (*meanwhile)(struct attack *attack))
 {
     pthread_t threads[LISTS];
@@ -354,7 +355,7 @@ void lists_run(struct attack *attack)
     run_readers(&r, LISTS, NULL);
 }
 
-/* All locks of the attacker go, and come again. */
+/* Releases all locks of the attacker, and takes them again. */
 static void release_and_lock_again(struct attack *attack)
 {
     enum { LOCKS = 20000, BURST = 100 };

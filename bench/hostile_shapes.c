@@ -61,13 +61,13 @@ static struct request blocking(struct request r)
     return r;
 }
 
-/* LOCK and UNLOCK (or another pair) in turns. */
+/* Returns LOCK and UNLOCK (or another pair) in turns. */
 static struct request in_turns(uint64_t i, uint32_t first, uint32_t second, struct request r)
 {
     return as(i % 2 ? second : first, r);
 }
 
-/* Locks of one owner that do not touch. */
+/* Makes locks of one owner that do not touch. */
 static void dots(uint64_t i, struct request *r)
 {
     *r = lock(1, 1, 2 * i, 1);
@@ -140,7 +140,7 @@ static void own_locks_attack(uint64_t i, struct request *r)
     *r = as(PROC_TEST, lock(1, 1, 0, 0));
 }
 
-/* ---- waiters: each UNLOCK looks at all, and none can be served ---- */
+/* ---- waiters: each UNLOCK looks at all waiters, and none can be served ---- */
 
 static void waiters_other(uint64_t i, struct request *r)
 {
@@ -197,7 +197,8 @@ static void names_attack(uint64_t i, struct request *r)
     name_of(i / 2 % NAMES, r);
 }
 
-/* ---- readers: one of very many leaves, while a writer waits and an owner behind it ---- */
+/* ---- readers: one of very many readers unlocks, while a writer waits and an owner behind it ----
+ */
 
 static void readers_read(uint64_t i, struct request *r)
 {
@@ -234,7 +235,7 @@ static void nested_attack(uint64_t i, struct request *r)
     *r = shared(as(PROC_TEST, lock(1, 1, 2 * NESTED - 1, 2)));
 }
 
-/* ---- storms of requests that wait, and that wait no longer ---- */
+/* ---- storms of requests that wait, and then are cancelled ---- */
 
 static void storm_hold(uint64_t i, struct request *r)
 {
@@ -309,7 +310,7 @@ static void reclaim_attack(uint64_t i, struct request *r)
     r->reclaim = true;
 }
 
-/* ---- what is not about locks: requests, messages and connections as such ---- */
+/* ---- attacks without locks: requests, messages and connections ---- */
 
 static void pipeline_attack(uint64_t i, struct request *r)
 {
@@ -343,7 +344,7 @@ static void messages_run(struct attack *attack)
     peer_del(p);
 }
 
-/* As many connections as the server takes, opened and closed. */
+/* Opens and closes as many connections as the server takes. */
 static void connections_run(struct attack *attack)
 {
     enum { OPEN = 400 };

@@ -22,22 +22,22 @@
 enum { EVENTS = 256, RESEND_MS = 1000, SILENCE_MS = 30000, IDLE_NS = 100 * 1000 * 1000 };
 
 struct slot {
-    uint64_t due_ns;  /* what its latency counts from */
-    uint64_t sent_ns; /* 0: no request of it is in flight */
+    uint64_t due_ns;  /* when the request was due: its latency counts from then */
+    uint64_t sent_ns; /* when the request was sent; 0: none is in flight */
     uint32_t xid;
     uint8_t op, step;
 };
 
 static struct conn *conns;
-static struct slot *slots; /* in_flight for each connection */
+static struct slot *slots; /* in_flight slots for each connection */
 static int *idle_fds;
 static int epoll_fd;
 static struct histogram latencies;
-static uint64_t posted, received, resent, answered; /* answered: those that count */
+static uint64_t posted, received, resent, answered; /* answered: the answers that count */
 static bool counting, finishing;
-static uint64_t turn_ns; /* now, when we turned to this connection */
+static uint64_t turn_ns; /* the time at which the loop turned to this connection */
 static volatile sig_atomic_t stopped;
-static FILE *times; /* written as they come; its buffer is large */
+static FILE *times; /* latencies, written as they are measured; the buffer is large */
 
 /* ---- one slot ---- */
 
@@ -46,7 +46,8 @@ static struct slot *conn_slots(const struct conn *c)
     return slots + c->number * opt.in_flight;
 }
 
-/* Operations come in turn, each as often as it weighs: the same sequence in every run. */
+/* Returns the operations in turn, each as often as its weight says: the sequence is the same in
+ * every run. */
 static enum op next_op(void)
 {
     static enum op op;
@@ -98,7 +99,7 @@ static void take_reply(struct conn *c, const uint8_t *reply, size_t len)
     s = conn_slots(c) + xid % opt.in_flight;
     if (s->xid != xid || !s->sent_ns) {
         if (opt.udp)
-            return; /* the answer to a repeat */
+            return; /* this is the answer to a repeated request */
         wrong("to a request that was not sent");
     }
     if (!reply_check(s->op, s->step, xid, reply, len))
@@ -119,7 +120,7 @@ static void take_reply(struct conn *c, const uint8_t *reply, size_t len)
         post_next(c, s, now, now);
 }
 
-/* ---- what is sent when no answer causes it ---- */
+/* ---- requests that no answer causes ---- */
 
 static void post_all(void)
 {
@@ -132,7 +133,8 @@ static void post_all(void)
     }
 }
 
-/* UDP loses; a request unanswered for a second is sent again, and its latency goes on counting. */
+/* UDP loses packets: a request that is unanswered for a second is sent again, and its latency goes
+ * on counting. */
 static void resend_lost(uint64_t now)
 {
     for (uint64_t i = 0; i < opt.connections; i++) {
@@ -198,7 +200,7 @@ static void receive_granted(int fd)
         wrong("a lock to be held was not granted");
 }
 
-/* One LOCK after the other on a connection of its own, many in flight, until all are held. */
+/* Takes locks on a connection of its own, many requests in flight, until all are held. */
 static void hold(uint64_t first, uint64_t count)
 {
     enum { WINDOW = 512 };
@@ -229,19 +231,19 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/*
- * A multiple of the requests in flight, so that an id leads to its slot. It comes from the clock,
- * which runs faster than ids are used: or a server would take a second run for repeats of the
- * first, and answer from memory.
- */
+/* Makes the first xid: a multiple of the requests in flight, so that an xid leads to its slot. It
+ * comes from the clock, which runs faster than xids are used; otherwise a server would take a
+ * second run for repeats of the first, and answer from memory. */
 static uint32_t first_xid(void)
 {
-    uint32_t microseconds = (uint32_t)(now_ns() / 1000) & 0x3fffffff; /* far from the end */
+    /* Far below the largest number. */
+    uint32_t microseconds = (uint32_t)(now_ns() / 1000) & 0x3fffffff;
 
     return microseconds - microseconds % (uint32_t)opt.in_flight;
 }
 
-/* All of it stays in memory until the end, so that no write is measured. */
+/* Opens the file of latencies. All of it stays in memory until the end, so that no write is
+ * measured. */
 static void open_times(void)
 {
     enum { TIMES_MAX = 256 << 20 };
@@ -294,7 +296,7 @@ static bool is_over(uint64_t end)
     return stopped || (opt.requests ? answered == opt.requests : turn_ns >= end);
 }
 
-/* From time to time: what got lost, and whether the server is there at all. */
+/* Looks from time to time for lost requests, and whether the server still answers. */
 static void look_around(void)
 {
     static uint64_t looked_ns, heard_ns, heard;
@@ -337,7 +339,7 @@ static void run_until(uint64_t end)
     }
 }
 
-/* Every operation begun is brought to its end, so that no run leaves locks to the next. */
+/* Completes every operation that was begun, so that no run leaves locks to the next. */
 static void finish(void)
 {
     finishing = true;
@@ -353,7 +355,7 @@ static void finish(void)
     run_until(0);
 }
 
-/* The time is over, as if --seconds had said so: for what is measured until something happens. */
+/* Ends the run as if --seconds had said so, for measurements that last until something happens. */
 static void stop(int signal_number)
 {
     (void)signal_number;
@@ -387,7 +389,7 @@ int main(int argc, char **argv)
     options_parse(argc, argv);
     raise_file_limit();
     signal(SIGTERM, stop);
-    prctl(PR_SET_TIMERSLACK, 1UL); /* what is due goes out when it is due */
+    prctl(PR_SET_TIMERSLACK, 1UL); /* requests leave exactly when they are due */
     if (opt.weights[OP_DENIED])
         hold(ID_IN_THE_WAY | 1, opt.connections * opt.in_flight);
     if (opt.held)
@@ -408,7 +410,7 @@ int main(int argc, char **argv)
         wrong("none at all");
     report((double)(now_ns() - start) / 1e9);
     check_idle();
-    if (!opt.requests) /* exactly so many were wanted */
+    if (!opt.requests) /* --requests asks for exactly so many, and no request more */
         finish();
     return times && fclose(times) != 0;
 }

@@ -34,7 +34,7 @@ static uint64_t mix(uint64_t n)
     return n ^ n >> 29;
 }
 
-/* Each lock is on a file of its own, with a handle as ext4's and XFS's are. */
+/* Puts a lock on a file of its own, whose handle is like those of ext4 and XFS. */
 static void put_lock(struct hf_batch *batch, uint64_t n)
 {
     struct {

@@ -33,7 +33,7 @@ enum {
 struct conn {
     int fd;
     size_t len;
-    uint8_t left[CALL_MAX]; /* a call that has not come whole yet */
+    uint8_t left[CALL_MAX]; /* the beginning of a call whose end has not come yet */
 };
 
 static uint8_t in[BUFFER];
@@ -42,7 +42,8 @@ static uint8_t out[BUFFER];
 static size_t answer(const uint8_t *call, size_t len, uint8_t *reply)
 {
     uint32_t proc;
-    uint32_t head[6] = {0, htonl(1)}; /* xid, REPLY, accepted, no verifier, success */
+    /* The reply's header: xid, REPLY, accepted, no verifier, SUCCESS. */
+    uint32_t head[6] = {0, htonl(1)};
 
     memcpy(&proc, call + 20, 4);
     memcpy(head, call, 4);

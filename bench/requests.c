@@ -1,4 +1,4 @@
-/* The requests of each operation, and what the answer to each must be. */
+/* Makes the requests of each operation, and checks their answers. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ enum {
     PROC_UNMON = 3,
     STAT_GRANTED = 0,
     STAT_DENIED = 1,
-    REPLY_HEAD = 24, /* xid, REPLY, accepted, verifier, status */
+    REPLY_HEAD = 24, /* bytes of a reply's header: xid, REPLY, accepted, verifier, status */
     RANGE = 10,
 };
 
@@ -28,8 +28,8 @@ unsigned op_steps(enum op op)
     return op == OP_LOCK || op == OP_MON ? 2 : 1;
 }
 
-/* A file for each id, or a range of one that was given; another for each run, so that what an
- * earlier one left locked is not in the way. */
+/* Writes the file handle: a file for each id, or a range of a file that was given. Each run has
+ * files of its own, so that locks which an earlier run left are not in the way. */
 static uint8_t *put_file(uint8_t *p, uint32_t id, uint32_t pid)
 {
     uint8_t made_up[32] = {0};
@@ -43,7 +43,7 @@ static uint8_t *put_file(uint8_t *p, uint32_t id, uint32_t pid)
     return put_opaque(p, made_up, sizeof(made_up));
 }
 
-/* The lock a slot wants, or, by the other owner, the one that stands in its way. */
+/* Writes the lock that a slot wants, or the one of the other owner that stands in its way. */
 static uint8_t *put_lock(uint8_t *p, uint32_t id, bool other)
 {
     static uint32_t pid;
@@ -77,7 +77,7 @@ static uint8_t *put_lockargs(uint8_t *p, uint32_t xid, uint32_t id, bool other)
     return put32(p, 1); /* state */
 }
 
-/* An address as name: rpc.statd would ask a resolver for any other. */
+/* Writes an address as name: rpc.statd would ask a resolver for any other name. */
 static uint8_t *put_mon_id(uint8_t *p, uint32_t id)
 {
     char name[32];
@@ -153,7 +153,7 @@ static bool head_is_success(uint32_t xid, const uint8_t *reply, size_t len)
            get32(reply + 8) == 0 && get32(reply + 20) == 0;
 }
 
-/* xid as cookie, echoed byte for byte, then the stat. */
+/* True if the reply echoes the xid as its cookie, byte for byte, followed by this status. */
 static bool nlm_stat_is(uint32_t xid, const uint8_t *reply, size_t len, uint32_t stat)
 {
     return len >= REPLY_HEAD + 12 && get32(reply + REPLY_HEAD) == 4 &&
@@ -175,7 +175,7 @@ bool reply_check(enum op op, unsigned step, uint32_t xid, const uint8_t *reply, 
         return nlm_stat_is(xid, reply, len, STAT_GRANTED);
     case OP_DENIED:
         return nlm_stat_is(xid, reply, len, STAT_DENIED);
-    case OP_MON: /* MON: STAT_SUCC and a state; UNMON: a state */
+    case OP_MON: /* the answers: MON has STAT_SUCC and a state, UNMON a state */
         return step == 0 ? len == REPLY_HEAD + 8 && get32(reply + REPLY_HEAD) == 0
                          : len == REPLY_HEAD + 4;
     default:

@@ -7,7 +7,7 @@
  * which holds the microseconds as a 64-bit number of this machine. It is mapped when the server
  * starts, because a confined server can open no file later.
  */
-#undef _FILE_OFFSET_BITS /* it would rename pwrite to pwrite64, and LMDB calls pwrite */
+#undef _FILE_OFFSET_BITS /* this macro would rename pwrite to pwrite64, and LMDB calls pwrite */
 
 #include <errno.h>
 #include <fcntl.h>

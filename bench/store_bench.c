@@ -24,7 +24,7 @@
 
 enum {
     PAGE = 4096,
-    SYNC_PAGES = 64, /* overwritten in turn, so that the file does not grow */
+    SYNC_PAGES = 64, /* the pages are overwritten in turn, so that the file does not grow */
     LOAD_CLIENTS = 10000,
     LOAD_BATCH = 10000,
     LATENCIES_MAX = 1 << 18,
@@ -70,7 +70,7 @@ static void open_store(struct hf_store *store, char path[PATH_MAX + 16])
     }
 }
 
-/* One page written and made durable, over and over. */
+/* Writes one page and makes it durable, over and over. */
 static double bench_fdatasync(void)
 {
     char path[PATH_MAX + 16];
@@ -119,7 +119,7 @@ static void post(void *ctx)
     sem_post(ctx);
 }
 
-/* The next request of each slot: a lock if it holds none, else the unlock. */
+/* Gathers the next request of each slot: a LOCK if it holds none, otherwise the UNLOCK. */
 static void gather(struct hf_batch *batch, uint64_t *held, unsigned slots, uint64_t *next_id)
 {
     hf_batch_clear(batch);
@@ -134,7 +134,7 @@ static void gather(struct hf_batch *batch, uint64_t *held, unsigned slots, uint6
     }
 }
 
-/* How long each commit took, up to a bound. */
+/* The durations of commits, up to a bound. */
 struct latencies {
     uint64_t ns[LATENCIES_MAX];
     size_t count;
@@ -161,7 +161,7 @@ static double latency_us(double quantile)
     return (double)latencies.ns[(size_t)(quantile * (double)(latencies.count - 1))] / 1000;
 }
 
-/* Requests made durable per second, with so many in flight. */
+/* Measures how many requests become durable per second, with so many in flight. */
 static double bench_commits(unsigned slots)
 {
     char path[PATH_MAX + 16];
@@ -178,7 +178,7 @@ static double bench_commits(unsigned slots)
 
     HF_ASSERT(held);
     for (unsigned i = 0; i < slots; i += 2)
-        held[i] = UINT64_MAX - i; /* half of them begin with an unlock, of nothing */
+        held[i] = UINT64_MAX - i; /* half of the slots begin with an UNLOCK of nothing */
     open_store(&store, path);
     sem_init(&woken, 0, 0);
     hf_batch_init(&batch, &hf_alloc_heap);
@@ -264,7 +264,7 @@ static void bench_load(void)
     opened = now_s();
     HF_ASSERT(hf_store_load(&store, decode_one, &count) == 0);
     loaded = now_s();
-    HF_ASSERT(count >= LOAD_CLIENTS + load_locks); /* PostgreSQL has what was locked before, too */
+    HF_ASSERT(count >= LOAD_CLIENTS + load_locks); /* PostgreSQL also has locks from before */
     printf("load of %d clients and %" PRIu64
            " locks: %.2f s (check and open %.2f s, read %.2f s)\n",
            LOAD_CLIENTS, load_locks, loaded - start, opened - start, loaded - opened);

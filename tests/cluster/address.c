@@ -39,7 +39,7 @@ static void want_down(struct cl_address *address)
     address->down_open = true;
 }
 
-/* Takes the next step towards what is wanted. */
+/* Takes the next step towards the state that the daemon ordered. */
 static void review(struct cl_world *world, unsigned node)
 {
     struct cl_address *address = &world->nodes[node].address;

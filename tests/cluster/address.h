@@ -1,8 +1,8 @@
 /*
  * The process beside a node's daemon, the runner, that brings the service's addresses up and down
  * by hooks. It stands behind the functions of addresses/addresses.h, which the daemon's cluster.c
- * calls. It drops the addresses by itself when the lease that it was told of is over, also if the
- * daemon is stopped, and when the daemon is gone. Hooks take time, and may be slow or fail.
+ * calls. It drops the addresses by itself when the daemon is gone, or when the lease that the
+ * daemon named is over, even if the daemon is stopped. Hooks take time, and may be slow or fail.
  */
 #ifndef HF_CLUSTER_ADDRESS_H
 #define HF_CLUSTER_ADDRESS_H
@@ -17,17 +17,17 @@ struct hf_addresses {
     unsigned node;
     hf_addresses_cb *report;
     void *ctx;
-    uint32_t take; /* the number of the last order; answers to earlier ones are out of date */
+    uint32_t take; /* the number of the last order; a report about an earlier order is ignored */
 };
 
 struct cl_address {
     bool up;
     bool wanted_up;
-    uint32_t take;  /* the number of the last order */
-    bool take_open; /* the last order is a take, and not answered yet */
+    uint32_t take;  /* the number of the daemon's last order */
+    bool take_open; /* the last order is a take, and was not answered yet */
     bool down_open; /* the daemon still has to hear that the addresses are down */
     bool is_hook_running;
-    bool is_taking; /* the hook that runs takes; otherwise it drops */
+    bool is_taking; /* the hook in progress takes the addresses; otherwise it drops them */
     bool hook_fails;
     bool is_late;            /* the last drop failed or was slow */
     uint64_t valid_until_ms; /* until when the addresses may be up, by the node's own clock */

@@ -34,8 +34,8 @@ void cl_copy_records(struct records *to, const struct records *from)
 
 /* ------------------------------------------------------------------ one node at a time */
 
-/* Commits that a database which no longer exists acknowledged cannot be taken back from their
- * owner. */
+/* True if the database that acknowledged commits no longer exists: their owner cannot be asked to
+ * take its promises back. */
 static bool is_excused(const struct cl_world *world)
 {
     enum { LEASE_MS = 900 };
@@ -83,7 +83,8 @@ void cl_check_event(struct cl_world *world)
     }
 }
 
-/* Checks the state number of the term that sends. A node that does not serve yet tells none. */
+/* Checks the state number of the term that sends a packet. A node that does not serve yet tells no
+ * number. */
 static void check_state(struct cl_world *world, unsigned node, const struct cl_packet *packet)
 {
     int32_t state = world->nodes[node].state;
@@ -102,9 +103,10 @@ static void check_state(struct cl_world *world, unsigned node, const struct cl_p
 }
 
 /*
- * True if a lock is promised, and no commit shows that the node had the lease when it promised. One
- * that was acknowledged before the node stood still may be told afterwards: no clock can prevent
- * that, as none can prevent that a packet travels for long. What the clients then hold is checked.
+ * True if a lock is promised, and no commit shows that the node had the lease when it promised. The
+ * answer to a commit that was acknowledged before the node stood still may leave afterwards: no
+ * clock can prevent that, as none can prevent that a packet travels for long. Other checks judge
+ * what the clients hold then.
  */
 static bool is_rash(const struct cl_packet *packet)
 {
@@ -124,8 +126,8 @@ void cl_check_leaves(struct cl_world *world, unsigned node, const struct cl_pack
     }
     if (packet->was_deceived && !is_rash(packet))
         return;
-    /* Stopped between gate and network, and the process that drops the addresses stands still as
-     * well, or its hook fails: that is not promised. */
+    /* The process was stopped between gate and network, and the process that drops the addresses
+     * stands still as well, or its hook fails: no rule promises anything for this case. */
     if (n->host_stopped_until_ms > packet->passed_ms ||
         (n->address.is_late && !cl_node_is_valid(world, node)))
         return;
@@ -161,7 +163,7 @@ void cl_check_take(struct cl_world *world, const struct cl_txn *txn)
     if (world->db.primary.row.alarm)
         cl_violation(world, "nothing is granted on a database that forgot", "n%u takes it",
                      txn->node);
-    /* The node cannot use what it took: the next takeover is its fault. */
+    /* The node cannot use the lease that it took, so it is the cause of the next takeover. */
     if (!n->up || n->cluster.lease.nonce != txn->order.nonce || n->fault_until_ms > world->now_ms)
         world->owner_faults++;
 }
@@ -177,7 +179,7 @@ void cl_check_release(struct cl_world *world, unsigned node, const struct hf_sto
                      "n%u has its address", node);
 }
 
-/* Judges by what the database told the owner last: it may have looked some seconds ago. */
+/* Judges a planned move by the row that the owner saw last, which may be some seconds old. */
 void cl_check_move(struct cl_world *world, unsigned node)
 {
     enum { LOST_MS = 3000 };
@@ -258,7 +260,8 @@ void cl_check_owner_fault(struct cl_world *world, unsigned node, uint64_t lasts_
     struct cl_node *n = &world->nodes[node];
 
     if (n->up && (hf_lease_is_owner(&n->cluster.lease) ||
-                  world->db.primary.row.nonce == n->cluster.lease.nonce)) /* not known to it yet */
+                  world->db.primary.row.nonce ==
+                      n->cluster.lease.nonce)) /* the owner does not know of the take yet */
         world->owner_faults++;
     if (n->fault_until_ms < world->now_ms + lasts_ms + 1)
         n->fault_until_ms = world->now_ms + lasts_ms + 1;
@@ -268,8 +271,8 @@ static void check_moves(struct cl_world *world)
 {
     uint64_t orders = world->stats.faults[CL_FAULT_MOVE] + world->stats.faults[CL_FAULT_RELEASE];
 
-    /* An order may cost two: the node takes back what no other node wanted. So may a node that
-     * leaves the service by itself, because it cannot serve. */
+    /* An order may cost two takeovers, because the node takes back what no other node wanted. So
+     * does a node that leaves the service by itself, because it cannot serve. */
     if (world->stats.takes > 1 + world->owner_faults + 2 * (orders + world->left) &&
         !world->has_lost)
         cl_violation(world, "the service does not move without cause",
@@ -341,7 +344,8 @@ void cl_check_lost(struct cl_world *world)
     cl_trouble_ends(world);
 }
 
-/* Each process that knew must notice; and the alarm in the row stops the others. */
+/* Each process that knew of the lost commits must notice the loss; the alarm in the row stops the
+ * others. */
 void cl_check_noticed(struct cl_world *world)
 {
     bool any = false;

@@ -39,16 +39,16 @@ void cl_check_release(struct cl_world *world, unsigned node,
 /* Is called when a planned move has begun. */
 void cl_check_move(struct cl_world *world, unsigned node);
 void cl_check_take(struct cl_world *world, const struct cl_txn *txn);
-/* A term begins: it goes on where the one before ended, if nothing was lost (REC-01). */
+/* A term begins: it continues where the last one ended, if nothing was lost (REC-01). */
 void cl_check_continues(struct cl_world *world, unsigned node, const struct hf_view_status *status);
 void cl_check_records(struct cl_world *world);
 void cl_check_grant(struct cl_world *world, unsigned client, unsigned file);
 void cl_check_refused(struct cl_world *world, unsigned client, unsigned file, unsigned stat);
 
-/* Is called when this node has a fault that may cost it the service, and that lasts this long. */
+/* A fault strikes this node that may cost it the service, and lasts this long. */
 void cl_check_owner_fault(struct cl_world *world, unsigned node, uint64_t lasts_ms);
 
-/* Is called when the database lost acknowledged commits. */
+/* The database has lost commits that it had acknowledged. */
 void cl_check_lost(struct cl_world *world);
 void cl_check_noticed(struct cl_world *world);
 

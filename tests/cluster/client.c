@@ -147,7 +147,8 @@ static void granted(struct cl_world *world, unsigned c)
     struct cl_client *client = &world->clients[c];
     struct cl_packet call = client->call;
 
-    /* The server restarted since: the grant may be of a term that ended. Ask again. */
+    /* The server restarted after the request was sent: the grant may be of a term that ended, so
+     * the client asks again. */
     if (client->asked_at_state != client->state) {
         client->doing = CL_PAUSES;
         set_timer(world, c, 1);
@@ -222,7 +223,7 @@ static uint8_t callback(struct cl_world *world, unsigned c, const struct cl_pack
     if (client->doing != CL_WAITS || client->call.file != packet->file ||
         client->call.exclusive != packet->exclusive)
         return HF_STAT_DENIED;
-    /* The grant was acknowledged before the node stood still with its clock: it may leave late
+    /* The grant was durable before the node and its clock stood still: its callback may leave late
      * (HA-03), and a client that waits again takes it for its new grant (seed 90036907). */
     if (!packet->was_deceived || packet->epoch >= world->top_epoch)
         granted(world, c);

@@ -5,7 +5,7 @@ static bool one_in(struct sim_rng *rng, uint32_t n)
     return sim_rng_one_in(rng, n);
 }
 
-/* Clocks that differ by up to 10 % from each other. */
+/* Draws clocks that differ by up to 10 % from each other. */
 static void draw_clocks(struct cl_config *c, struct sim_rng *rng)
 {
     bool drift = !one_in(rng, 3);
@@ -41,7 +41,8 @@ void cl_config_draw(struct cl_config *config, uint64_t seed)
     struct sim_rng rng;
 
     *config = (struct cl_config){.seed = seed};
-    sim_rng_init(&rng, seed ^ 0x636c7573746572u); /* apart from the stream of the run itself */
+    /* The configuration draws from a stream of its own. */
+    sim_rng_init(&rng, seed ^ 0x636c7573746572u);
     config->nodes = (uint8_t)sim_rng_range(&rng, 2, CL_NODES);
     config->busy_ms = sim_rng_range(&rng, 20000, 150000);
     config->think_ms = sim_rng_range(&rng, 50, 3000);
@@ -68,7 +69,7 @@ void cl_config_single(struct cl_config *config, uint64_t seed, enum cl_fault fau
     config->synchronous = true;
     config->net_ms = config->db_ms = config->commit_ms = 5;
     config->timeout_ms = 400;
-    /* HA-05: 100,000 locks, and as many as fit into a planned move. */
+    /* HA-05: the time to load 100,000 locks, or as many as fit into a planned move. */
     config->load_ms = fault == CL_FAULT_MOVE || fault == CL_FAULT_RELEASE ? 100 : 300;
     config->busy_ms = 30000;
     for (unsigned i = 0; i < CL_FAULT_KINDS; i++)

@@ -12,7 +12,7 @@
 
 enum { CL_NODES = 3, CL_CLIENTS = 4, CL_FILES = 3 };
 
-/* Kinds of faults that are drawn at random moments: name, text. */
+/* The faults that are drawn at random moments: name, text. */
 #define CL_FAULTS(X)                                             \
     X(STOP_PROCESS, "a node's process is stopped and continued") \
     X(STOP_HOST, "a whole node stands still")                    \
@@ -46,31 +46,30 @@ struct cl_config {
     uint32_t grace_ms;
     uint32_t load_ms; /* the longest time that loading takes */
     bool conflict_mode;
-    bool continues;          /* recovery.notify=needed: takeovers that lose nothing go unnoticed */
-    bool durable_locks;      /* else a new owner knows the clients only, and they reclaim */
-    uint16_t rate[CL_NODES]; /* of a node's clock, per mille */
+    bool continues; /* recovery.notify=needed: a takeover that loses nothing sends no notice */
+    /* Locks are recorded; otherwise a new owner knows the clients only, and they reclaim. */
+    bool durable_locks;
+    uint16_t rate[CL_NODES]; /* the speed of each node's clock, per mille */
 
-    uint32_t net_ms;     /* the longest delay of a packet between nodes and clients */
-    uint16_t net_loss;   /* how many packets are lost, per mille */
-    uint32_t db_ms;      /* the longest delay between a node and the database */
-    uint16_t db_loss;    /* how many transactions, and answers to them, are lost, per mille */
-    uint32_t commit_ms;  /* the longest flush, and the longest way to the replica */
+    uint32_t net_ms;   /* the longest delay of a packet between nodes and clients */
+    uint16_t net_loss; /* how many packets are lost, per mille */
+    uint32_t db_ms;    /* the longest delay between a node and the database */
+    uint16_t db_loss;  /* the chance that a transaction, or the answer to one, is lost, per mille */
+    uint32_t commit_ms;  /* the longest time that a flush takes, or the way to the replica */
     bool synchronous;    /* a commit waits for the replica */
     uint32_t lag_ms;     /* how far the replica is behind, if a commit does not wait for it */
     uint32_t timeout_ms; /* after this time a node gives up a transaction and connects anew */
     uint32_t hook_ms;    /* the longest run of a hook */
 
     uint32_t every_ms[CL_FAULT_KINDS]; /* the mean pause between faults; 0: there are none */
-    bool is_single; /* there is one fault instead, of the owner, at this moment */
+    bool is_single; /* one fault of the owner happens, at this moment, and no other */
     enum cl_fault single;
     uint32_t single_at_ms;
 };
 
 void cl_config_draw(struct cl_config *config, uint64_t seed);
 
-/*
- * Makes a world without trouble except for this one fault, to measure how long the service is away.
- */
+/* Makes a world with only this fault, to measure how long the service is away. */
 void cl_config_single(struct cl_config *config, uint64_t seed, enum cl_fault fault);
 
 #endif

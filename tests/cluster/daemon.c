@@ -38,7 +38,7 @@ uint64_t __wrap_hf_clock_boot_ms(void)
     return cl_clock(here.world, here.node);
 }
 
-/* Makes nonces, which are never the same. */
+/* Makes nonces, each of them different. */
 ssize_t __wrap_getrandom(void *buffer, size_t len, unsigned flags)
 {
     uint64_t nonce = ++here.world->terms;
@@ -49,7 +49,7 @@ ssize_t __wrap_getrandom(void *buffer, size_t len, unsigned flags)
     return (ssize_t)len;
 }
 
-/* Takes a log line: the checks need it as a fact, namely why a service moved. */
+/* Receives a log line: the checks read there why a service moved. */
 void __wrap_hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
                          const struct hf_field *fields)
 {
@@ -70,7 +70,7 @@ int uv_timer_init(uv_loop_t *loop, uv_timer_t *timer)
     return 0;
 }
 
-/* A node has one timer, the cluster's. */
+/* A node has a single timer: that of cluster.c. */
 int uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t repeat)
 {
     HF_ASSERT(repeat == 0 && timer == &entered()->cluster.timer);
@@ -189,7 +189,8 @@ void hf_daemon_tell_role(struct hf_daemon *d)
 
 void hf_daemon_shut_down(struct hf_daemon *d)
 {
-    HF_ASSERT(!d); /* no world stops a node in order; they release it, or kill it */
+    /* No world stops a node cleanly: operators release the service, and faults kill nodes. */
+    HF_ASSERT(!d);
 }
 
 static const struct hf_config *config_of(unsigned node)

@@ -1,7 +1,7 @@
 /*
  * What stands around the real src/daemon/cluster.c on a node, as src/daemon and libuv do: the timer
  * of the loop, the clock, random numbers, the log, and the terms. Functions of the host that take
- * no argument are asked for the node that was entered last.
+ * no argument answer for the node that was entered last.
  */
 #ifndef HF_CLUSTER_DAEMON_H
 #define HF_CLUSTER_DAEMON_H

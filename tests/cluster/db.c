@@ -141,7 +141,8 @@ void cl_db_send(struct cl_world *world, unsigned node, const struct hf_lease_ord
     unsigned i = 0;
 
     if (is_cut(world, node, CL_FAULT_CUT_TO_DB)) {
-        /* It is lost for good, or the kernel repeats it, even for a node that gave it up. */
+        /* The packet is lost for good, or the kernel repeats it, even if the node has given the
+         * transaction up. */
         if (sim_rng_one_in(&world->rng, 2))
             return;
         in_ms += world->nodes[node].cut_until_ms[CL_FAULT_CUT_TO_DB] - world->now_ms;
@@ -217,7 +218,7 @@ static void make_visible(struct cl_world *world, const struct cl_txn *txn)
         cl_check_commit(world, txn);
     if (txn->order.action == HF_LEASE_TAKE)
         cl_check_take(world, txn);
-    change.batch = txn->batch; /* borrowed from the transaction */
+    change.batch = txn->batch; /* the transaction lends its batch to the log entry */
     apply(&db->primary, &change);
     if (txn->order.action == HF_LEASE_COMMIT)
         cl_check_records(world);
@@ -251,7 +252,7 @@ static void end_session(struct cl_world *world, unsigned index)
     db->locked_by = -1;
 }
 
-/* True if the row is what the order wants (core/lease/row.h). */
+/* True if the row meets the order's conditions (core/lease/row.h). */
 static bool is_allowed(const struct hf_lease_row *row, const struct cl_txn *txn)
 {
     const struct hf_lease_order *order = &txn->order;
@@ -275,7 +276,7 @@ static bool is_allowed(const struct hf_lease_row *row, const struct cl_txn *txn)
     }
 }
 
-/* Compares, and computes the row that will be; false: the order is refused. */
+/* Compares the row with the order, and computes the new row; false: the order is refused. */
 static bool prepare(const struct cl_db *db, struct cl_txn *txn)
 {
     const struct hf_lease_order *order = &txn->order;

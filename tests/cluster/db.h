@@ -4,10 +4,10 @@
  *
  * A transaction arrives, waits for the row lock (POLL does not), compares, is flushed to the
  * primary's disk, travels to the replica, becomes visible, lets the next one have the lock, and is
- * answered. It can be lost on the way, arrive when its node has long given it up, hang in any of
- * these steps, and be ended by another session that wants the lock: then it is visible without
- * having been acknowledged, if it was flushed, and is gone otherwise. A restart keeps what was
- * flushed; a failover keeps what reached the replica.
+ * answered. It can be lost on the way, arrive long after its node gave it up, and hang in any of
+ * these steps. Another session that wants the lock can end it: if it was flushed, it is then
+ * visible without having been acknowledged; otherwise it is gone. A restart keeps what was flushed;
+ * a failover keeps what reached the replica.
  */
 #ifndef HF_CLUSTER_DB_H
 #define HF_CLUSTER_DB_H
@@ -25,7 +25,7 @@ enum { CL_TRANSACTIONS = 2048, CL_LOG = 4096, CL_TERMS = 64 };
 enum cl_phase {
     CL_FREE,
     CL_TRAVELS,
-    CL_STALLED, /* the transaction arrived at a database that does nothing */
+    CL_STALLED, /* the transaction arrived while the database was stalled */
     CL_QUEUES,  /* the transaction waits for the row lock */
     CL_FLUSHES,
     CL_SYNCS, /* the transaction is flushed, and waits for the replica */
@@ -35,21 +35,21 @@ struct cl_txn {
     enum cl_phase phase;
     uint8_t node;
     uint64_t number; /* unique */
-    uint64_t op;     /* the operation of the node that it answers */
+    uint64_t op;     /* the node's operation that the transaction executes */
     struct hf_lease_order order;
     uint64_t heartbeat; /* COMMIT: the heartbeat that the row must have exactly */
     uint64_t seq;       /* COMMIT: the number of the batch */
     struct hf_batch batch;
     struct hf_lease_row row; /* POLL: the row as read; otherwise the row as it will be */
     uint64_t lsn;
-    uint64_t arrived; /* the order of arrival in the queue */
+    uint64_t arrived; /* its number in the queue, in the order of arrival */
 };
 
-struct cl_change { /* an entry of the log that is not on the replica yet */
+struct cl_change { /* An entry of the log, until the replica has it. */
     bool acknowledged;
     bool changes; /* a poll changes nothing */
     struct hf_lease_row row;
-    uint64_t seq; /* the number of the batch; 0: there is none */
+    uint64_t seq; /* the number of the batch; 0: the entry has no batch */
     struct hf_batch batch;
 };
 
@@ -61,10 +61,11 @@ struct cl_term { /* core/lease/row.h */
 
 struct cl_state {
     struct hf_lease_row row;
-    struct cl_term terms[CL_TERMS]; /* the newest, oldest first */
+    struct cl_term terms[CL_TERMS]; /* the newest terms, oldest first */
     unsigned n_terms;
     struct records records;
-    /* The epoch of the last batch applied, and its number: they show the order of commits. */
+    /* The epoch and the number of the last batch that was applied: they prove the order of the
+     * commits. */
     uint64_t last_epoch;
     uint64_t last_seq;
 };
@@ -73,7 +74,7 @@ struct cl_db {
     bool down;
     bool stalled;
     bool sync_stalled;
-    struct cl_state primary; /* the state that sessions see */
+    struct cl_state primary; /* the state that all sessions see */
     struct cl_state replica;
     struct cl_txn txns[CL_TRANSACTIONS];
     unsigned n_txns; /* transactions from this index on are free */
@@ -88,7 +89,7 @@ struct cl_db {
 void cl_db_init(struct cl_world *world);
 void cl_db_free(struct cl_world *world);
 
-/* Sends a transaction of a node. batch is that of a COMMIT, else NULL. */
+/* Sends a node's transaction. batch: that of a COMMIT, otherwise NULL. */
 void cl_db_send(struct cl_world *world, unsigned node, const struct hf_lease_order *order,
                 uint64_t heartbeat, const struct hf_batch *batch);
 
@@ -106,7 +107,7 @@ void cl_db_on_up(struct cl_world *world);
 void cl_db_stall(struct cl_world *world, bool stalled);
 void cl_db_stall_sync(struct cl_world *world, bool stalled);
 
-/* Takes the database down at once; it is up again after down_ms, from the same disk or as the
+/* Takes the database down; after down_ms it is up again, with the same disk or as the former
  * replica. */
 void cl_db_restart(struct cl_world *world, uint32_t down_ms);
 void cl_db_failover(struct cl_world *world, uint32_t down_ms);

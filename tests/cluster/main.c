@@ -85,8 +85,8 @@ static void print_summary(const struct cl_stats *s, uint64_t seeds, uint64_t fai
         printf("#   %-44s %10" PRIu64 "\n", names[i], s->faults[i]);
 }
 
-/* Returns the time of the machine, for the rate in the summary only; no simulated world ever sees
- * it. */
+/* Returns the machine's clock, for the rate in the summary only; no simulated world ever sees it.
+ */
 static double seconds_now(void)
 {
     struct timespec now;
@@ -116,7 +116,8 @@ int cl_run_seeds(uint64_t from, uint64_t count)
     }
     print_summary(&sum, count, failed, seconds_now() - start);
     printf("# hash of all steps %016" PRIx64 "\n", all.hash);
-    /* Where a failover lost acknowledged commits, most checks are off for the rest of the world. */
+    /* After a failover that lost acknowledged commits, most checks are off for the rest of the
+     * world. */
     tap_result(sum.lost * 100 <= count * LOST_PERCENT || count < FEWEST_SEEDS,
                "at most %d of 100 worlds lose acknowledged commits: %" PRIu64 " of %" PRIu64,
                LOST_PERCENT, sum.lost, count);

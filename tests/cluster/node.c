@@ -15,7 +15,7 @@ uint64_t cl_clock(const struct cl_world *world, unsigned node)
 {
     const struct cl_node *n = &world->nodes[node];
 
-    if (world->now_ms < n->clock_since_ms) /* the clock stands still until then */
+    if (world->now_ms < n->clock_since_ms) /* the clock stands still until that moment */
         return n->clock_base_ms;
     return n->clock_base_ms + (world->now_ms - n->clock_since_ms) * world->config.rate[node] / 1000;
 }
@@ -24,7 +24,7 @@ uint64_t cl_clock_wait(const struct cl_world *world, unsigned node, uint64_t clo
 {
     uint64_t now = cl_clock(world, node);
 
-    /* Rounded up, and one more for what the division in cl_clock() cuts off. */
+    /* The result is rounded up, and has one more for what the division in cl_clock() cuts off. */
     return clock_ms <= now ? 0 : (clock_ms - now) * 1000 / world->config.rate[node] + 1;
 }
 
@@ -35,7 +35,7 @@ bool cl_node_is_valid(const struct cl_world *world, unsigned node)
     return n->up && hf_lease_is_valid(&n->cluster.lease, cl_clock(world, node));
 }
 
-/* Asks the gate, as the daemon does. */
+/* Asks the gate whether a packet may leave, as the daemon does. */
 bool cl_node_may_send(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
@@ -61,8 +61,8 @@ static void send_order(struct cl_world *world, unsigned node, const struct hf_le
     cl_push(world, world->config.timeout_ms, CL_EVENT_TIMEOUT, node, 0, n->op);
 }
 
-/* True if the node can connect: a batch that is tried again needs a new connection, and so an
- * answer of the database. */
+/* True if the node can connect to the database. A batch that is tried again needs a new connection,
+ * and an answer of the database. */
 static bool can_connect(const struct cl_world *world, unsigned node)
 {
     const uint64_t *cut_until_ms = world->nodes[node].cut_until_ms;
@@ -71,7 +71,7 @@ static bool can_connect(const struct cl_world *world, unsigned node)
            cut_until_ms[CL_FAULT_CUT_FROM_DB] <= world->now_ms;
 }
 
-/* Lets the store's thread work: it reconnects after a failure, and looks for work then. */
+/* Runs the store's thread: it reconnects after a failure, and then looks for work. */
 static void work(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
@@ -88,7 +88,7 @@ static void work(struct cl_world *world, unsigned node)
     } else if (n->pump.committing && n->is_fresh && !can_connect(world, node)) {
         n->connect_at_ms = world->now_ms + CONNECT_MS;
     } else if (n->pump.committing && n->is_fresh) {
-        send_order(world, node, &order, NULL); /* sent to learn the heartbeat */
+        send_order(world, node, &order, NULL); /* this order is sent only to learn the heartbeat */
     } else if (n->pump.committing) {
         order.action = HF_LEASE_COMMIT;
         send_order(world, node, &order, &n->committing);
@@ -179,9 +179,9 @@ static void batch_ended(struct cl_world *world, unsigned node, int status,
     hf_cluster_carry_on(&n->cluster);
 }
 
-/* A batch is tried until it is durable, or another process has the lease. One that expected another
- * heartbeat is tried again as well: an earlier attempt, or a renewal that was given up, came
- * through. */
+/* A batch is tried until it is durable or another process has the lease. A batch that expected
+ * another heartbeat is tried again, too: an earlier attempt, or a renewal that the node gave up,
+ * has come through. */
 static void committed(struct cl_world *world, unsigned node, enum hf_lease_result result,
                       const struct hf_lease_row *row)
 {
@@ -344,7 +344,7 @@ void cl_node_kill(struct cl_world *world, unsigned node)
     n->stopped_until_ms = 0;
     n->op++;
     n->wakes++;
-    n->runner.take++; /* the old runner hears nothing any more */
+    n->runner.take++; /* the stopped runner ignores what is still sent to it */
     n->cluster.lease.state = HF_LEASE_STANDBY;
     n->cluster.lease.epoch = 0;
     n->cluster.lease.nonce = ++world->terms;

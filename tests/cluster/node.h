@@ -1,11 +1,11 @@
 /*
  * A node: the real lease, the real core, and the real src/daemon/cluster.c, which drives the one
- * and begins and ends the terms of the other. Around them are models of the rest of src/daemon,
- * src/rpc and src/store.
+ * and begins and ends the terms of the other. Models of the rest of src/daemon, src/rpc and
+ * src/store surround them.
  *
- * node.c is the loop and the store's thread: one transaction at a time; those that take too long
- * are given up. daemon.c is what cluster.c finds below it: timer, clock, terms. term.c is the core
- * of one term: loading, requests, answers, the duplicate request cache, outgoing calls; every
+ * node.c is the loop and the store's thread, which makes one transaction at a time and gives up
+ * those that take too long. daemon.c has what cluster.c calls: timer, clock, terms. term.c is the
+ * core of one term: loading, requests, answers, the duplicate request cache, outgoing calls; every
  * packet passes the gate. The core's clock stands still while the node may not answer: clients
  * cannot reclaim then either, so grace must not run.
  *
@@ -44,7 +44,7 @@ struct cl_outcall {
     bool used;
     uint64_t number;
     uint64_t call_id;
-    uint64_t silent_ms; /* how long the node had been silent when the call began */
+    uint64_t silent_ms; /* how long the node had been silent when the outgoing call began */
 };
 
 struct cl_node {
@@ -53,20 +53,21 @@ struct cl_node {
     uint64_t starts; /* how many processes were started */
     uint64_t stopped_until_ms;
     uint64_t host_stopped_until_ms;
-    uint32_t stop_in_turn_ms; /* the next packet passes the gate, then the process is stopped */
+    /* The process is stopped for this time as soon as a packet has passed the gate. */
+    uint32_t stop_in_turn_ms;
     uint64_t cut_until_ms[CL_FAULT_KINDS];
-    uint64_t fault_until_ms; /* until this moment the node may have troubles of its own */
+    uint64_t fault_until_ms; /* until this moment a fault may cost the node the service */
     bool knew;               /* the node knew more than the database did after a failover */
 
-    uint64_t clock_since_ms; /* true time at which the clock showed clock_base_ms */
+    uint64_t clock_since_ms; /* the true time at which the node's clock showed clock_base_ms */
     uint64_t clock_base_ms;
     /* The node's clock stood still, and no transaction sent since has been answered. */
     bool is_deceived;
-    uint64_t deceived_op; /* the last transaction that was sent before that */
+    uint64_t deceived_op; /* the last transaction that the node sent before its clock stood still */
 
-    /* The real driver of the lease, and what stands around it (daemon.h). */
+    /* The real driver of the lease, and its surroundings (daemon.h). */
     struct hf_cluster cluster;
-    struct hf_commit_pump pump; /* only says whether a batch is being committed */
+    struct hf_commit_pump pump; /* this pump only says whether a batch is being committed */
     struct hf_daemon daemon;
     struct hf_addresses runner;
     uv_loop_t loop;
@@ -74,11 +75,11 @@ struct cl_node {
     uint64_t wake_at_ms; /* the moment for which an event is queued */
     uint64_t wakes;
 
-    /* The store's thread: one transaction at a time. */
-    /* The transaction that the thread was asked to make; NULL: none. */
+    /* The store's thread makes one transaction at a time. */
+    /* The transaction on the lease that the daemon asked for; NULL: none. */
     struct hf_store_lease_call *call;
     struct hf_batch committing; /* the batch, if the pump is committing */
-    uint64_t batch_term;        /* the term that the batch belongs to */
+    uint64_t batch_term;        /* the term to which the batch belongs */
     uint64_t op;                /* the number of the transaction in flight, or of the last one */
     bool is_in_flight;
     struct hf_lease_order order;
@@ -86,11 +87,11 @@ struct cl_node {
     uint64_t heartbeat; /* the heartbeat that the session saw last */
     uint64_t connect_at_ms;
 
-    /* One term of the core. */
+    /* The term of the core that runs on this node. */
     uint64_t term;                /* the number of the term */
-    struct hf_lease_row load_row; /* the row under which the term is loaded */
+    struct hf_lease_row load_row; /* the row of the lease under which the term loads */
     struct hf_core *core;
-    int32_t state;   /* the NSM state number */
+    int32_t state;   /* the NSM state number of the term */
     bool has_served; /* the epoch of this term is durable */
     struct cl_cached cache[CL_CACHE];
     unsigned next_cached;
@@ -112,7 +113,7 @@ void cl_node_kill(struct cl_world *world, unsigned node);
 void cl_node_pump(struct cl_world *world, unsigned node);
 void cl_node_on_reply(struct cl_world *world, unsigned node, const struct cl_packet *reply);
 void cl_node_on_timeout(struct cl_world *world, unsigned node, uint64_t op);
-/* Takes a transaction on the lease from the daemon for the store's thread. */
+/* Hands a transaction on the lease from the daemon to the store's thread. */
 void cl_node_lease(struct cl_world *world, unsigned node, struct hf_store_lease_call *call);
 void cl_node_on_wake(struct cl_world *world, unsigned node, uint64_t generation);
 

@@ -1,4 +1,4 @@
-/* What travels: requests and answers, calls of the service, and answers of the database. */
+/* What is sent: requests and answers, calls of the service, and answers of the database. */
 #ifndef HF_CLUSTER_PACKET_H
 #define HF_CLUSTER_PACKET_H
 
@@ -20,7 +20,7 @@ struct cl_packet {
     uint8_t call; /* enum cl_call */
     bool answer;
     uint8_t client;
-    uint8_t node; /* the node that sent it, or to which an answer to a call goes */
+    uint8_t node; /* the node that sent the packet, or to which the answer to its call goes */
     uint8_t file;
     bool exclusive, block, reclaim;
     uint8_t stat;
@@ -28,11 +28,11 @@ struct cl_packet {
     int32_t state;    /* NOTIFY */
     uint32_t outcall; /* GRANTED, NOTIFY: the index and number of the call at the node */
     uint64_t number;
-    /* The epoch of the lease under which it was sent; clients do not look at it. */
+    /* The epoch of the lease under which a node sent the packet; clients do not look at it. */
     uint64_t epoch;
     uint64_t passed_ms; /* when the packet passed the gate */
-    bool was_deceived;  /* the node's clock had stood still by then, unknown to the node */
-    /* An answer that waited for a commit, now or when it was given for the first time. */
+    bool was_deceived;  /* the node's clock had stood still by then, and the node did not know */
+    /* The answer had to wait for a commit, now or when it was first given. */
     bool waited;
 
     /* An answer of the database: how operation `number` of the node ended. */

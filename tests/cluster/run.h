@@ -12,13 +12,13 @@ bool cl_run_seed(struct cl_world *world, uint64_t seed, FILE *trace);
 int cl_run_seeds(uint64_t from, uint64_t count);
 int cl_run_trace(uint64_t seed);
 
-/* The same seed twice gives the same history; another seed gives another. */
+/* Checks that the same seed gives the same history twice, and another seed another one. */
 int cl_run_same_hash(void);
 
-/* How long the service is away after each kind of fault of its owner (timing.c). */
+/* Measures how long the service is away after each kind of fault of its owner (timing.c). */
 int cl_run_timing(void);
 
-/* Runs the first one, which once found something, and then this many seeds, up to the first
+/* Runs the seed `first`, which once found something, and then this many seeds, up to the first
  * violation (hunt.c). */
 int cl_run_hunt(uint64_t first, uint64_t seeds);
 

@@ -38,7 +38,7 @@ void cl_term_end(struct cl_world *world, unsigned node)
     memset(n->outcalls, 0, sizeof(n->outcalls));
 }
 
-/* Clients are never gone for good here, so they need not be given up (NOT-03). */
+/* No client goes away for good in these worlds, so no call may be given up (NOT-03). */
 enum { CALL_ATTEMPTS = 1000 };
 
 static struct hf_core_config core_config(const struct cl_world *world)
@@ -117,8 +117,8 @@ void cl_term_on_loaded(struct cl_world *world, unsigned node, uint64_t term)
 
 /* ------------------------------------------------------------------ packets out */
 
-/* The gate is asked now; the packet leaves a moment later, unless the process is stopped between.
- */
+/* Asks the gate now; the packet leaves a moment later, unless the process is stopped between the
+ * two. */
 static void send_packet(struct cl_world *world, unsigned node, struct cl_packet packet)
 {
     if (!cl_node_may_send(world, node))
@@ -249,11 +249,11 @@ void cl_term_on_request(struct cl_world *world, unsigned node, const struct cl_p
     struct cl_packet refusal = *request;
 
     if (!cl_node_may_send(world, node))
-        return; /* the request is not even read */
+        return; /* a node that does not serve does not even read the request */
     if (request->answer) {
         call_answered(world, node, request);
     } else if (n->daemon.phase != HF_TERM_SERVING) {
-        /* A client would give up a lock whose reclaim is refused: it gets no answer yet. */
+        /* A client would give up a lock whose reclaim is refused, so it gets no answer yet. */
         refusal.answer = true;
         refusal.stat = HF_STAT_DENIED_GRACE_PERIOD;
         if (!request->reclaim)
@@ -269,7 +269,8 @@ void cl_term_on_request(struct cl_world *world, unsigned node, const struct cl_p
 
 /* ------------------------------------------------------------------ commits */
 
-/* A batch that failed is undone with all that was decided since: what waited is not answered. */
+/* A failed batch is undone together with all later decisions: the answers that waited for it are
+ * not sent. */
 void cl_term_batch_done(struct cl_world *world, unsigned node, uint64_t seq, int status)
 {
     struct cl_node *n = &world->nodes[node];
@@ -336,7 +337,7 @@ void cl_term_calls(struct cl_world *world, unsigned node)
         ;
 }
 
-/* A call that ended while the node was silent says nothing about the client. */
+/* A call that ended while the node was silent tells nothing about the client. */
 void cl_term_on_call_ends(struct cl_world *world, unsigned node, unsigned index, uint64_t number)
 {
     struct cl_node *n = &world->nodes[node];

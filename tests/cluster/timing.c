@@ -4,10 +4,10 @@
 #include "tap.h"
 
 /*
- * HA-05: how long the service is away. The design allows what the configuration adds up to: a
- * heartbeat that a standby sees up to one poll after it was made, take_ms of its clock, the take,
- * loading, the first commit, the hook. A planned move waits for a poll only. The figures are
- * simulated: they test the design and its constants, not the speed of a machine.
+ * HA-05: how long the service is away. The design allows the sum of these times of the
+ * configuration: a heartbeat that a standby sees up to one poll after it was made, take_ms of its
+ * clock, the take, loading, the first commit, the hook. A planned move waits only for a poll. The
+ * figures are simulated: they test the design and its constants, not the speed of a machine.
  */
 enum { WORLDS = 100 };
 
@@ -21,8 +21,9 @@ static const struct {
     {CL_FAULT_STOP_HOST, "the owner's host stands still", 2000},
     {CL_FAULT_STOP_CLOCK, "the owner's virtual machine is paused", 2000},
     {CL_FAULT_CUT_TO_DB, "the owner cannot reach the database", 2000},
-    /* What the owner sent before the cut and once more after its timeout still reaches the
-     * database, and each renews the lease there, though the owner learns of neither. */
+    /* Two transactions still reach the database: the one that the owner sent before the cut, and
+       the one that it sends after its timeout. Each renews the lease there, and the owner learns of
+       neither. */
     {CL_FAULT_CUT_FROM_DB, "the database cannot reach the owner", 2400},
     {CL_FAULT_MOVE, "planned move", 500},
     {CL_FAULT_RELEASE, "release by an outside manager", 500},

@@ -40,7 +40,7 @@ void cl_trouble_begin(struct cl_world *world)
         schedule(world, fault);
 }
 
-/* Draws 0.1 s to 30 s, more often short than long. */
+/* Draws a duration of 0.1 s to 30 s, more often a short one. */
 static uint32_t duration(struct cl_world *world)
 {
     uint32_t top = sim_rng_one_in(&world->rng, 4)   ? 30000
@@ -77,9 +77,8 @@ static void kill_node(struct cl_world *world, unsigned node)
     cl_push(world, sim_rng_range(&world->rng, 200, 20000), CL_EVENT_START, node, 0, 0);
 }
 
-/*
- * Makes the clock jump forward, far enough that two polls cannot hide it; it never runs backwards.
- */
+/* Makes a node's clock jump forward, far enough that two polls cannot hide it; no clock runs
+ * backwards. */
 static void jump(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
@@ -91,7 +90,7 @@ static void jump(struct cl_world *world, unsigned node)
     cl_node_pump(world, node);
 }
 
-/* Pauses a virtual machine: when it goes on, its clock shows no time that it was away. */
+/* Pauses a virtual machine: its clock does not count the pause. */
 static void stop_clock(struct cl_world *world, unsigned node, uint32_t ms)
 {
     struct cl_node *n = &world->nodes[node];
@@ -115,7 +114,7 @@ static void give_up(struct cl_world *world, unsigned node, bool for_good)
     if (for_good) {
         hf_cluster_release(&n->cluster);
         cl_push(world, duration(world), CL_EVENT_WANT, node, 0, 0);
-    } else if (hf_cluster_move(&n->cluster) == 0) { /* only the owner can move it */
+    } else if (hf_cluster_move(&n->cluster) == 0) { /* only the owner can move the service */
         cl_check_move(world, node);
     }
     cl_node_pump(world, node);
@@ -175,7 +174,8 @@ void cl_trouble_strikes(struct cl_world *world, unsigned fault, bool on_owner)
         n->cut_until_ms[fault] = world->now_ms + ms;
         break;
     case CL_FAULT_CUT_TO_CLIENTS:
-    case CL_FAULT_CUT_FROM_CLIENTS: /* short: clients must be able to reclaim in time */
+    case CL_FAULT_CUT_FROM_CLIENTS: /* this cut is short, because clients must be able to reclaim in
+                                       time */
         n->cut_until_ms[fault] = world->now_ms + ms % CUT_CLIENTS_MS;
         break;
     case CL_FAULT_HOOK:
@@ -213,7 +213,8 @@ static void heal_node(struct cl_world *world, unsigned node)
 
 void cl_trouble_ends(struct cl_world *world)
 {
-    enum { LONGEST_MS = 30000 }; /* how long a node may still be stopped, killed or down */
+    /* The longest time that a node may still be stopped, killed or down. */
+    enum { LONGEST_MS = 30000 };
 
     if (world->calm)
         return;
@@ -231,7 +232,8 @@ void cl_trouble_ends(struct cl_world *world)
 void cl_trouble_accept(struct cl_world *world)
 {
     cl_check_noticed(world);
-    for (unsigned i = 0; i < world->config.nodes; i++) { /* on any one of them */
+    /* The fault strikes any one of the nodes. */
+    for (unsigned i = 0; i < world->config.nodes; i++) {
         struct hf_cluster *cluster = &world->nodes[i].cluster;
 
         if (cluster->lease.state == HF_LEASE_ALARM) {

@@ -8,7 +8,7 @@
 #include "trouble.h"
 
 enum {
-    REST_MS = 400000,     /* after the faults: two grace periods and more */
+    REST_MS = 400000,     /* the quiet time after the faults: more than two grace periods */
     EVENTS_MAX = 1000000, /* a world that does not come to rest is broken */
 };
 
@@ -77,7 +77,7 @@ void cl_violation(struct cl_world *world, const char *invariant, const char *for
 
 /* ------------------------------------------------------------------ events */
 
-/* True if the event is inside the daemon: it waits while the process is stopped. */
+/* True if the event happens inside the daemon, so that it waits while the process is stopped. */
 static bool is_of_daemon(enum cl_event_kind kind)
 {
     return kind == CL_EVENT_REPLY || kind == CL_EVENT_TIMEOUT || kind == CL_EVENT_WAKE ||
@@ -92,7 +92,8 @@ static bool is_of_host(enum cl_event_kind kind)
            kind == CL_EVENT_START;
 }
 
-/* A host does not stand still between its gate and its network; a process may. */
+/* True if the event is delayed because its process or host is stopped. A host does not stop between
+ * gate and network; a process may. */
 static bool is_delayed(struct cl_world *world, const struct sim_event *event)
 {
     enum cl_event_kind kind = (enum cl_event_kind)event->kind;
@@ -110,7 +111,7 @@ static bool is_delayed(struct cl_world *world, const struct sim_event *event)
     return true;
 }
 
-/* Lets an operator take the service back, but not before the alarm was looked into
+/* Makes an operator take the service back, but only after the alarm was looked into
  * (CL_EVENT_ACCEPT). */
 static void want(struct cl_world *world, unsigned node)
 {
@@ -146,7 +147,8 @@ static void node_event(struct cl_world *world, const struct sim_event *event)
     case CL_EVENT_LOADED:
         cl_term_on_loaded(world, node, event->generation);
         break;
-    case CL_EVENT_REQUEST: /* a request that waited for a stopped process dies with it */
+    case CL_EVENT_REQUEST: /* a request that waits for a stopped process is lost when that process
+                              dies */
         if (event->generation == 0 || event->generation == world->nodes[node].starts)
             cl_term_on_request(world, node, &packet);
         break;
@@ -238,7 +240,7 @@ static void begin(struct cl_world *world)
 
 static bool is_at_rest(const struct cl_world *world)
 {
-    enum { LATEST_MS = 75000 }; /* by then all that cl_trouble_ends() sets up has happened */
+    enum { LATEST_MS = 75000 }; /* by this time, all that cl_trouble_ends() sets up has happened */
 
     if (!world->calm || world->now_ms < world->calm_since_ms + LATEST_MS)
         return false;

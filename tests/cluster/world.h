@@ -28,30 +28,34 @@
 #include "trace.h"
 
 enum cl_event_kind {
-    CL_EVENT_DB_ARRIVE,  /* what: transaction, generation: its number; so are the next two */
+    /* what: the transaction; generation: its number; the next two events have the same. */
+    CL_EVENT_DB_ARRIVE,
     CL_EVENT_DB_FLUSHED, /* the commit is on the primary's disk */
-    CL_EVENT_DB_SHIPPED, /* generation: sequence number of the log that reached the replica */
+    CL_EVENT_DB_SHIPPED, /* generation: the number of the log entry that reached the replica */
     CL_EVENT_DB_UP,
-    CL_EVENT_DB_HEAL,    /* what: enum cl_fault */
-    CL_EVENT_REPLY,      /* who: node, what: packet */
-    CL_EVENT_TIMEOUT,    /* who: node, generation: its operation */
-    CL_EVENT_WAKE,       /* who: node, generation: the newest counts */
-    CL_EVENT_LOADED,     /* who: node, generation: its term */
-    CL_EVENT_REQUEST,    /* who: node, what: packet, generation: process it waited for, or 0 */
-    CL_EVENT_LEAVE,      /* who: node, what: packet that has passed the gate */
-    CL_EVENT_CALL_ENDS,  /* who: node, what: outcall, generation: its number */
-    CL_EVENT_START,      /* who: node */
-    CL_EVENT_CONTINUE,   /* who: node */
-    CL_EVENT_RUNNER,     /* who: node, generation: the newest counts; the lease of the addresses */
-    CL_EVENT_HOOK,       /* who: node; its hook ended */
-    CL_EVENT_ADDRESS,    /* who: node, what: the runner's report, generation: of which order */
-    CL_EVENT_CLOSED,     /* who: node, generation: its term; the term before is closed */
-    CL_EVENT_WANT,       /* who: node; the manager wants it to take the service again */
-    CL_EVENT_TO_CLIENT,  /* who: client, what: packet */
-    CL_EVENT_CLIENT,     /* who: client, generation: the newest counts */
-    CL_EVENT_FAULT,      /* what: enum cl_fault, who: 1 for the owner, 0 for any node */
+    CL_EVENT_DB_HEAL, /* what: enum cl_fault */
+    CL_EVENT_REPLY,   /* who: the node; what: the packet */
+    CL_EVENT_TIMEOUT, /* who: the node; generation: its operation */
+    CL_EVENT_WAKE,    /* who: the node; generation: only the newest event counts */
+    CL_EVENT_LOADED,  /* who: the node; generation: its term */
+    /* who: the node; what: the packet; generation: the process for which it waited, or 0. */
+    CL_EVENT_REQUEST,
+    CL_EVENT_LEAVE,     /* who: the node; what: the packet, which has passed the gate */
+    CL_EVENT_CALL_ENDS, /* who: the node; what: the outcall; generation: its number */
+    CL_EVENT_START,     /* who: node */
+    CL_EVENT_CONTINUE,  /* who: node */
+    /* who: the node; generation: only the newest event counts; the addresses' lease ends. */
+    CL_EVENT_RUNNER,
+    CL_EVENT_HOOK, /* who: the node, whose hook ended */
+    /* who: the node; what: the runner's report; generation: the order that it answers. */
+    CL_EVENT_ADDRESS,
+    CL_EVENT_CLOSED,     /* who: the node; generation: its term; the term before it is closed */
+    CL_EVENT_WANT,       /* who: the node, which the manager wants to take the service again */
+    CL_EVENT_TO_CLIENT,  /* who: the client; what: the packet */
+    CL_EVENT_CLIENT,     /* who: the client; generation: only the newest event counts */
+    CL_EVENT_FAULT,      /* what: enum cl_fault; who: 1 for the owner, 0 for any node */
     CL_EVENT_CALM,       /* the faults end */
-    CL_EVENT_MUST_SERVE, /* by now one node must be active */
+    CL_EVENT_MUST_SERVE, /* one node must be active by this time */
     CL_EVENT_ACCEPT,     /* the operator has looked at the alarms */
 };
 
@@ -66,7 +70,7 @@ struct cl_stats {
     uint64_t suspended; /* leases that ran out and came back */
     uint64_t lost;      /* failovers that lost acknowledged commits */
     uint64_t alarms;
-    uint64_t unknowable; /* failovers that lost something no living process knew of */
+    uint64_t unknowable; /* failovers that lost commits of which no living process knew */
 };
 
 struct cl_world {
@@ -84,8 +88,8 @@ struct cl_world {
     bool calm;
     uint64_t calm_since_ms;
 
-    /* What the checks remember. */
-    uint64_t top_epoch; /* the epoch of any lease that was ever valid */
+    /* What the checks remember of the past. */
+    uint64_t top_epoch; /* the greatest epoch of any lease that was ever valid */
     uint64_t top_nonce;
     int32_t top_state; /* the greatest NSM state number of a term that sent something */
     uint64_t top_state_epoch;
@@ -94,11 +98,12 @@ struct cl_world {
     uint64_t terms;
     bool has_lost; /* the database lost acknowledged commits: promises are void */
     uint64_t lost_at_ms;
-    /* A single fault: when it struck, in which epoch, and when the next one served. */
+    /* A world with a single fault: when it struck, in which epoch, and when the next node served.
+     */
     uint64_t struck_ms;
     uint64_t struck_epoch;
     uint64_t served_ms;
-    const char *violation; /* NULL: none so far */
+    const char *violation; /* the invariant that did not hold; NULL: none so far */
     char detail[256];
 };
 
@@ -121,7 +126,7 @@ static inline void cl_push(struct cl_world *world, uint64_t in_ms, enum cl_event
                                                      .generation = generation});
 }
 
-/* True with a chance of per_mille, while there is trouble. */
+/* True with a chance of per_mille while faults happen; false afterwards. */
 static inline bool cl_chance(struct cl_world *world, uint32_t per_mille)
 {
     return !world->calm && sim_rng_chance(&world->rng, per_mille);

@@ -2,7 +2,8 @@
 
 #include "world.h"
 
-/* For each cell the strongest mode of the locks that the core holds, of one process or of all. */
+/* Computes for each cell the strongest mode of the locks that the core holds, for one process or
+ * for all. */
 static void sum_of(const struct world *w, int proc, uint8_t sum[FILES][CELLS])
 {
     struct hf_view_lock rows[16];
@@ -45,10 +46,9 @@ static bool find_missing(const struct world *w, struct range *out)
     return false;
 }
 
-/*
- * COH-10: also while the daemon is down, as long as the keeper lives. It begins when a new keeper
- * has been told of everything, and the release of what was lost meanwhile is durable.
- */
+/* COH-10: the kernel holds every durable lock, also while the daemon is down, as long as the keeper
+ * lives. The rule begins when a new keeper has been told of every lock, and the release of what was
+ * lost meanwhile is durable. */
 static void check_durable(struct world *w)
 {
     struct range r;
@@ -81,8 +81,8 @@ static void check_beliefs(struct world *w)
     }
 }
 
-/* When a new keeper is in order again, processes forget the locks which they had before and which
- * the core has lost meanwhile. */
+/* When a new keeper is up to date, processes forget those earlier locks that the core has lost
+ * meanwhile. */
 static void settle_beliefs(struct world *w)
 {
     uint8_t sum[FILES][CELLS];
@@ -103,10 +103,8 @@ static void settle_beliefs(struct world *w)
     }
 }
 
-/*
- * While all counts as corrected, the kernel holds every lock but what it cannot hold. A lock that
- * comes back with a failed batch, or for want of memory, is claimed a little later.
- */
+/* While the keeper counts as up to date, the kernel holds every lock that it can hold. A lock that
+ * comes back with a failed batch, or for want of memory, is claimed a little later. */
 static void check_ready(struct world *w)
 {
     uint8_t sum[FILES][CELLS];
@@ -169,7 +167,7 @@ void check(struct world *w)
         hf_core_verify_invariants(w->core);
 }
 
-/* The end: all is given back, and no claim stays after its last owner. */
+/* Checks the end: everything is released, and no claim outlives its last owner. */
 void check_rest(struct world *w)
 {
     struct hf_view_status status;

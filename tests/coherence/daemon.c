@@ -43,7 +43,8 @@ void daemon_crash(struct world *w)
 {
     TRACE(w, "the daemon dies");
     if (w->committing && sim_rng_one_in(&w->rng, 2))
-        records_apply(&w->records, w->committing); /* the store had written the batch */
+        /* The store had written the batch before it failed. */
+        records_apply(&w->records, w->committing);
     w->committing = NULL;
     w->heap.after = -1;
     hf_core_del(w->core);
@@ -117,7 +118,7 @@ static void read_events(struct world *w)
     }
 }
 
-/* The end of a turn of the loop. */
+/* What the daemon does at the end of a turn of its loop. */
 void daemon_turn(struct world *w)
 {
     if (!w->core)

@@ -4,7 +4,7 @@
 
 /* ---- the kernel ---- */
 
-/* The holder in the way; -1: none. */
+/* The holder of a conflicting lock; -1: no holder has one. */
 int kernel_conflict(const struct world *w, unsigned holder, struct range r, uint8_t mode)
 {
     for (unsigned c = r.first; c <= r.last; c++) {
@@ -115,7 +115,7 @@ static bool wait_served(struct world *w, struct wait *wait)
     return true;
 }
 
-/* Those that wait are served in any order: fairness is the kernel's. */
+/* Grants requests that wait in the kernel, in any order: fairness is the kernel's business. */
 void kernel_changed(struct world *w)
 {
     unsigned n = OUTSIDE + WAITS;
@@ -170,7 +170,7 @@ static void cancel(struct world *w, uint64_t id)
     }
 }
 
-/* One operation reaches the keeper, which has a result for each but CANCEL. */
+/* Lets one operation reach the keeper, which sends a result for each but CANCEL. */
 void keeper_step(struct world *w)
 {
     struct op op = w->ops[0];
@@ -217,11 +217,12 @@ void keeper_step(struct world *w)
     }
 }
 
-/* Loses the operations that the keeper has not read, and all results. Its waits get no lock. */
+/* Loses the operations that the keeper has not read, and all results. What the keeper waits for in
+ * the kernel is not granted. */
 void keeper_disconnect(struct world *w)
 {
     while (w->keeper_up && w->n_ops > 0 && !sim_rng_one_in(&w->rng, 3))
-        keeper_step(w); /* what was sent before the end may still be read */
+        keeper_step(w); /* the keeper may still read what was sent before the end */
     memset(w->waits, 0, sizeof(w->waits));
     w->n_ops = w->n_results = 0;
     w->connected = false;

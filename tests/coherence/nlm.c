@@ -23,7 +23,7 @@ static void believe(struct proc *proc, struct range r, uint8_t mode)
 
 /* ---- what a process asks next ---- */
 
-/* The first run of cells that it has not reclaimed since the restart. */
+/* Finds the first run of cells that the process has not reclaimed since the restart. */
 static bool next_reclaim(const struct proc *proc, struct ask *out)
 {
     for (uint8_t f = 0; f < FILES; f++) {
@@ -67,7 +67,7 @@ static bool next_unlock(const struct proc *proc, struct ask *out)
     return false;
 }
 
-/* A process does not use what it is about to unlock, or to downgrade. */
+/* A process stops using what it is about to unlock or to downgrade. */
 static void give_up(struct proc *proc)
 {
     for (unsigned c = proc->ask.range.first; c <= proc->ask.range.last; c++) {
@@ -165,7 +165,7 @@ static void ask_core(struct world *w, unsigned p)
         return;
     }
     proc->came = 0;
-    if (a.silent) { /* the client repeats it */
+    if (a.silent) { /* without an answer the client repeats the request */
         proc->asked = false;
         return;
     }
@@ -202,7 +202,7 @@ static void granted(struct world *w, struct proc *proc, const struct ask *ask)
     w->grants++;
 }
 
-/* What was released is free in the kernel, unless an NLM client has it or asks for it. */
+/* What was released must be free in the kernel, unless another NLM client has it or asks for it. */
 static void check_released(struct world *w, const struct proc *proc)
 {
     struct hf_view_status status;
@@ -237,7 +237,7 @@ static void on_answer(struct world *w, struct proc *proc)
         check_released(w, proc);
     proc->asked = proc->answered = false;
     if ((ask.what == UNLOCK || ask.what == CANCEL) && stat == HF_STAT_DENIED_NOLOCKS)
-        return; /* unanswered: it is repeated */
+        return; /* an unanswered request is repeated */
     if (ask.reclaim && stat == HF_STAT_DENIED_NOLOCKS)
         return;
     proc->ask.what = NOTHING;
@@ -259,14 +259,14 @@ static void on_answer(struct world *w, struct proc *proc)
     } else if (ask.what == CANCEL) {
         proc->blocked = false;
         w->unsettled = w->step;
-        if (stat == HF_STAT_DENIED) { /* it owns the lock already, and does not want it */
+        if (stat == HF_STAT_DENIED) { /* the process has the lock already, and does not want it */
             proc->ask = (struct ask){UNLOCK, ask.range, false, false, false};
             give_up(proc);
         }
     }
 }
 
-/* The answer leaves when its batch is durable and the kernel has let go. */
+/* Sends an answer whose batch is durable and whose claim the kernel has released. */
 static void told(struct world *w, unsigned p)
 {
     struct proc *proc = &w->procs[p];
@@ -275,7 +275,8 @@ static void told(struct world *w, unsigned p)
         on_answer(w, proc);
 }
 
-/* The parked request of a former life, in its turn: whatever comes of it, nobody hears it. */
+/* Executes the parked request of a former incarnation when its turn comes; no client hears the
+ * answer. */
 static bool ask_ghosts(struct world *w, uint64_t decision, uint64_t before)
 {
     for (unsigned g = 0; g < GHOSTS; g++) {
@@ -334,7 +335,8 @@ void nlm_settle(struct world *w)
 
 /* ---- events ---- */
 
-/* All others have what they asked for, so what the kernel holds too much is this process's. */
+/* True if all other processes have what they asked for: then what the kernel holds in excess
+ * belongs to this one. */
 static bool others_are_idle(const struct world *w, const struct proc *proc)
 {
     for (unsigned p = 0; p < PROCS; p++) {
@@ -344,7 +346,8 @@ static bool others_are_idle(const struct world *w, const struct proc *proc)
     return w->step >= w->unsettled + 300;
 }
 
-/* It did not get the answer yet, and asks once more: the kernel must have let go all the same. */
+/* Repeats an UNLOCK whose answer has not come: the kernel must have released the range all the
+ * same. */
 static void repeat_unlock(struct world *w, unsigned p)
 {
     const struct proc *proc = &w->procs[p];
@@ -384,7 +387,7 @@ void nlm_step(struct world *w)
     if (proc->blocked && proc->asked) {
         if (!w->calm && !sim_rng_one_in(&w->rng, 10))
             return;
-        if (w->calm) { /* the lock will be granted; a dropped waiter learns it by a poll */
+        if (w->calm) { /* a cancelled waiter learns of a grant by polling */
             if (sim_rng_one_in(&w->rng, 200))
                 ask_core(w, p);
             return;
@@ -412,7 +415,8 @@ void nlm_daemon_gone(struct world *w)
         proc->claim = proc->came = 0;
         if (!proc->ask.reclaim && (proc->ask.what == LOCK || proc->ask.what == UNLOCK))
             proc->again = proc->ask;
-        else if (proc->ask.what == CANCEL) /* it may have its lock by now, and does not want it */
+        else if (proc->ask.what == CANCEL) /* CANCEL: the process may have got the lock by now, and
+                                              does not want it */
             proc->again = (struct ask){UNLOCK, proc->ask.range, false, false, false};
         proc->ask = (struct ask){NOTHING};
         memset(proc->unreclaimed, 1, sizeof(proc->unreclaimed));
@@ -438,13 +442,14 @@ bool nlm_granted(struct world *w, const struct hf_outcall_attempt *call)
     return true;
 }
 
-/* A loss was reported: whoever does not hold what it believes has been told so by the operator. */
+/* The daemon reported a loss: the operator tells each process what it no longer holds. */
 void nlm_lost(struct world *w)
 {
     w->losses++;
 }
 
-/* Keeps the request of a client that boots: the daemon still has it. False: there is no room. */
+/* Keeps the request of a client that boots, because the daemon still has it. False: there is no
+ * room. */
 static bool leave_ghost(struct world *w, unsigned p)
 {
     const struct proc *proc = &w->procs[p];
@@ -465,7 +470,7 @@ void nlm_simulate_crash(struct world *w)
 {
     for (unsigned p = 0; p < PROCS; p++) {
         if (w->procs[p].claim != 0 || w->procs[p].answered)
-            return; /* what is in flight then is the simulator's, in tests/sim */
+            return; /* a crash with requests in flight is left to the simulator in tests/sim */
     }
     TRACE(w, "SM_SIMU_CRASH");
     w->simulated_made++;

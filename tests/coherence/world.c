@@ -73,7 +73,7 @@ static void init(struct world *w, uint64_t seed, FILE *trace)
     w->durable = !sim_rng_one_in(&w->rng, 4);
     w->simulated = rate(w, 3, 300, 1000);
     w->ranges = sim_rng_one_in(&w->rng, 4) ? sim_rng_range(&w->rng, 1, 3) : 1000;
-    if (w->ranges < 1000) { /* what is not claimed for want of ranges is unmirrored */
+    if (w->ranges < 1000) { /* the kernel reports UNMIRRORED when it has too few ranges */
         w->keeper_deaths = 0;
         w->grant_unmirrored = false;
     }
@@ -84,7 +84,7 @@ static void init(struct world *w, uint64_t seed, FILE *trace)
         w->procs[p].life = 1;
 }
 
-/* Memory may run out in whatever the daemon does in this step. */
+/* Lets memory run out, perhaps, in whatever the daemon does in this step. */
 static void may_run_out(struct world *w)
 {
     w->heap.failed = false;
@@ -166,7 +166,8 @@ static void step(struct world *w)
     check(w);
 }
 
-/* The daemon must do what is left: its turns follow each other until nothing happens. */
+/* Lets the daemon do what is left, turn after turn, until nothing happens; true if nothing is left.
+ */
 static bool at_rest(const struct world *w)
 {
     struct hf_view_status status;

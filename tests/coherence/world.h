@@ -22,10 +22,10 @@
 
 enum {
     FILES = 2,
-    CELLS = 6, /* of one byte each; the last one reaches to the end */
+    CELLS = 6, /* cells of one byte each; the last one reaches to the end */
     PROCS = 4, /* NLM clients, each a host with one process */
     OUTSIDE = 3,
-    HOLDERS = 1 + OUTSIDE, /* who may have the kernel's locks: the keeper is the first */
+    HOLDERS = 1 + OUTSIDE, /* all who may hold locks of the kernel; the keeper is the first */
     PIPE = 256,
     WAITS = 32,
     GHOSTS = 4,
@@ -46,17 +46,19 @@ struct ask {
 
 /* A process of an NLM client. */
 struct proc {
-    uint8_t believes[FILES][CELLS]; /* its locks; enum hf_claim_mode */
-    bool shaky[FILES][CELLS];       /* the keeper died since: the lock may be lost */
+    /* The mode in which the process believes to hold each cell (enum hf_claim_mode). */
+    uint8_t believes[FILES][CELLS];
+    /* The keeper died after the process got the lock, so the lock may be lost. */
+    bool shaky[FILES][CELLS];
     bool unreclaimed[FILES][CELLS]; /* locks not reclaimed since the daemon's restart */
-    struct ask ask;                 /* NOTHING: the process asks for nothing now */
+    struct ask ask;                 /* the process's request; NOTHING: it asks for nothing now */
     struct ask again;               /* a request that a dead daemon had, to be repeated */
-    bool asked;                     /* the daemon has the request; else it is to be sent */
-    bool blocked;                   /* the process was told to wait */
-    uint64_t claim;                 /* the decision that the request waits for */
-    uint64_t parked_at;             /* its place among the waiting requests */
-    uint64_t came;                  /* hf_core_asked() at the first try; 0: no request waits */
-    bool answered;                  /* the answer waits for its batch */
+    bool asked;         /* the daemon has the request; otherwise it is still to be sent */
+    bool blocked;       /* the process was told to wait */
+    uint64_t claim;     /* the decision that the request waits for */
+    uint64_t parked_at; /* the request's place among those that wait */
+    uint64_t came;      /* hf_core_asked() when the request was first tried; 0: no request waits */
+    bool answered;      /* the answer waits for its batch to be durable */
     struct hf_answer answer;
     int32_t life;
     uint64_t since; /* step */
@@ -98,7 +100,7 @@ struct world {
     uint64_t seed, step;
     struct hf_now now;
 
-    /* What a seed decides. */
+    /* The rates and sizes that a seed decides. */
     unsigned crashes, keeper_deaths, commit_fails, outside, no_memory, later, unmirrored; /* 1 in */
     unsigned simulated; /* likewise */
     unsigned ranges;    /* of a file */
@@ -121,12 +123,12 @@ struct world {
     struct hf_claim_result results[PIPE]; /* results on their way to the daemon */
     unsigned n_results;
 
-    bool refused[FILES][CELLS]; /* the kernel could not hold it (UNMIRRORED) in this world */
+    bool refused[FILES][CELLS]; /* the kernel could not hold this cell (UNMIRRORED) in this world */
 
-    bool synced;        /* since the keeper's start the kernel held all that is durable */
+    bool synced;        /* since the keeper's start, the kernel once held every durable lock */
     bool started;       /* the daemon's epoch is durable */
-    uint64_t unsettled; /* the step in which a client last booted, or stopped waiting */
-    bool calm;          /* faults have ended, and all locks are given back */
+    uint64_t unsettled; /* the latest step in which a client booted, or stopped waiting */
+    bool calm;          /* the faults have ended, and all locks are being released */
     uint64_t repeats, ghosts_made, simulated_made, coarse_made;
     uint64_t grants, outside_grants, refusals, losses, waits_made, crashes_made;
     const char *violation;
@@ -173,7 +175,8 @@ void outsiders_leave(struct world *w);
 
 /* nlm.c */
 void nlm_step(struct world *w);
-void nlm_settle(struct world *w); /* requests whose decision is made; answers that may leave */
+/* Handles requests whose decision is made, and answers that may leave. */
+void nlm_settle(struct world *w);
 void nlm_daemon_gone(struct world *w);
 bool nlm_granted(struct world *w, const struct hf_outcall_attempt *call);
 void nlm_lost(struct world *w);

@@ -9,21 +9,21 @@
 enum { CONFIGURATIONS_MAX = 1 << 20 };
 
 struct configuration {
-    uint64_t done; /* of the operations in flight, by slot */
+    uint64_t done; /* one bit per operation in flight, by its slot: it has had its moment */
     struct model_state state;
 };
 
 /* A set of configurations: an array in order of arrival, and an open hash table of places in it. */
 struct set {
     struct configuration *items;
-    uint32_t *places; /* + 1; 0: free */
-    size_t n, size;   /* size: a power of two, at least twice n */
+    uint32_t *places; /* the index in the array + 1; 0: this place is free */
+    size_t n, size;   /* size: of the hash table, a power of two, at least twice n */
 };
 
 struct search {
     const struct history_op *slots[CHECK_IN_FLIGHT];
     uint64_t open;  /* slots in use */
-    uint64_t reads; /* of these, the operations that change nothing */
+    uint64_t reads; /* those operations in flight that change nothing */
     struct set now, next;
     size_t most;
     bool overflow;
@@ -95,7 +95,7 @@ static void swap_sets(struct search *s)
     s->next = set;
 }
 
-/* Gives all reads in flight that are legal here their moment. */
+/* Gives every read in flight that is legal in this configuration its moment. */
 static void place_reads(const struct search *s, struct configuration *c)
 {
     for (uint64_t left = s->reads & ~c->done; left; left &= left - 1) {
@@ -146,13 +146,14 @@ static void extend(struct search *s, struct set *reached, size_t item)
     }
 }
 
-/* The operation in this slot has had its moment by now; if no client knows its outcome, perhaps. */
+/* The operation in this slot has completed, so it must have had its moment; if no client knows its
+ * outcome, it may have. */
 static void on_completed(struct search *s, int slot)
 {
     uint64_t mine = UINT64_C(1) << slot;
     size_t before = s->slots[slot]->result == HISTORY_MAYBE ? s->now.n : 0;
 
-    /* s->now becomes the set of all that is reached on the way. */
+    /* s->now becomes the set of all configurations that are reached on the way. */
     for (size_t i = 0; i < s->now.n && !s->overflow; i++) {
         if (!(s->now.items[i].done & mine))
             extend(s, &s->now, i);
@@ -174,7 +175,8 @@ static void on_completed(struct search *s, int slot)
     s->reads &= ~mine;
 }
 
-/* The slot of the operation in flight that completes first, before the moment; -1: none does. */
+/* The slot of the operation in flight that completes first, if before this moment; -1: no operation
+ * does. */
 static int next_completed(const struct search *s, uint64_t before)
 {
     int next = -1;

@@ -15,37 +15,36 @@
 
 #include "model.h"
 
-enum { CHECK_IN_FLIGHT = 64 /* operations of one file at a time */ };
+enum { CHECK_IN_FLIGHT = 64 /* the greatest number of operations on one file at a time */ };
 
 enum check_verdict {
     CHECK_LINEARIZABLE,
     CHECK_VIOLATION,
-    CHECK_TOO_MANY, /* operations in flight, or configurations: undecided */
+    CHECK_TOO_MANY, /* undecided: too many operations in flight, or too many configurations */
 };
 
 struct check_result {
     enum check_verdict verdict;
     size_t failed_op; /* VIOLATION: the operation that no configuration allows */
-    size_t quiet_ops; /* the ops before this one had all ended, in quiet_state, ... */
-    bool is_quiet;    /* ... if there was such a moment */
+    size_t quiet_ops; /* All operations before this one had ended, in quiet_state, */
+    bool is_quiet;    /* if there was such a moment */
     struct model_state quiet_state;
-    size_t configurations; /* the most there were at a time */
+    size_t configurations; /* the greatest number of configurations at a time */
 };
 
-/* ops in order of invocation, from this state. */
+/* Judges operations, in order of their invocation, from this state on. */
 struct check_result check_ops(const struct history_op *ops, size_t n_ops,
                               const struct model_state *state);
 
-/*
- * Of a history that is not linearizable, the smallest part found that is not either: only what is
- * needed up to the failure, of one cell where that suffices. Returns the operations, to be freed,
- * which of them failed, and the state that they begin in.
- */
+/* Finds a small part of a history that is not linearizable, and is not linearizable itself: only
+ * what is needed up to the failure, of one cell where that suffices. Returns the operations, which
+ * the caller frees, which of them failed, and the state in which they begin. */
 struct history_op *check_smallest(const struct history_op *ops, size_t n_ops,
                                   const struct check_result *result, size_t *n_out, size_t *failed,
                                   struct model_state *state);
 
-/* A picture (SVG): a row per owner, a bar per operation, the one that failed in red. */
+/* Writes a picture (SVG): a row per owner, a bar per operation, the operation that failed in red.
+ */
 void check_picture(const struct history *history, const struct history_op *ops, size_t n_ops,
                    size_t failed, FILE *out);
 

@@ -49,7 +49,7 @@ static bool read_range(unsigned first, unsigned last, const char *mode, struct h
     return first <= last && last < HISTORY_CELLS && (!strcmp(mode, "x") || !strcmp(mode, "s"));
 }
 
-/* Which results a kind can have. */
+/* True if this kind of operation can have this result. */
 static bool fits(const struct history_op *op)
 {
     switch (op->kind) {
@@ -141,7 +141,7 @@ static int by_invocation(const void *a, const void *b)
     return (x->invoked > y->invoked) - (x->invoked < y->invoked);
 }
 
-/* Which owners a crash ends is known when all owners are. */
+/* Notes which owners each crash ends; this is known only when all owners are. */
 static void name_crashed(struct history *history)
 {
     for (size_t f = 0; f < history->n_files; f++) {

@@ -34,21 +34,27 @@ enum {
 
 enum history_kind {
     HISTORY_TEST,
-    HISTORY_LOCK,  /* one that does not block */
+    HISTORY_LOCK,  /* a LOCK that does not block */
     HISTORY_ENTER, /* a blocking LOCK that was granted at once, or refused */
     HISTORY_WAIT,  /* a blocking LOCK that was told BLOCKED: the owner joins the queue */
     HISTORY_GRANT, /* the GRANTED callback of a waiter */
     HISTORY_UNLOCK,
     HISTORY_CANCEL,  /* granted: the owner waits no longer; denied: it has the lock */
-    HISTORY_RECLAIM, /* after a restart of the server */
-    HISTORY_LAPSE,   /* the server takes back what the owner did not reclaim; always maybe */
-    HISTORY_WEAKEN,  /* what the owner reclaims as shared was exclusive: an upgrade was granted, and
-                        the owner did not hear of it; always maybe */
-    HISTORY_RELEASE, /* an UNLOCK takes effect for a while: its commit will fail; always maybe */
-    HISTORY_RESTORE, /* that is undone: the owner holds the range again; always maybe */
-    HISTORY_LEAVE,   /* the server gives up a waiter that it cannot call back; always maybe */
-    HISTORY_CRASH,   /* a client host has restarted and said so: it holds and waits for nothing */
-    HISTORY_RESTART, /* of the server: the queue is forgotten, locks are not */
+    HISTORY_RECLAIM, /* a reclaim after a restart of the server */
+    /* The server takes back what the owner did not reclaim; the result is always `maybe`. */
+    HISTORY_LAPSE,
+    /* The owner reclaims a lock as shared that was exclusive: an upgrade was granted and the owner
+       did not hear of it; the result is always `maybe`. */
+    HISTORY_WEAKEN,
+    /* An UNLOCK takes effect until its commit fails; the result is always `maybe`. */
+    HISTORY_RELEASE,
+    /* That UNLOCK is undone, and the owner holds the range again; the result is always `maybe`. */
+    HISTORY_RESTORE,
+    /* The server gives up a waiter that it cannot call back; the result is always `maybe`. */
+    HISTORY_LEAVE,
+    /* A client host has restarted and sent its notice: it holds nothing and waits for nothing. */
+    HISTORY_CRASH,
+    HISTORY_RESTART, /* the server has restarted: it has lost its queue, but no locks */
     HISTORY_KINDS,
 };
 extern const char *const history_kind_names[HISTORY_KINDS];
@@ -66,10 +72,10 @@ struct history_op {
     enum history_kind kind;
     enum history_result result;
     uint8_t owner;   /* a number of history_owner(); HISTORY_NO_OWNER for crash and restart */
-    uint8_t host;    /* of the owner, or the one that crashed */
+    uint8_t host;    /* the owner's host, or the host that crashed */
     uint32_t owners; /* crash: all owners of the host, one bit each */
     struct history_range range;
-    uint8_t holder; /* HISTORY_NO_OWNER: none was named */
+    uint8_t holder; /* the owner that TEST named; HISTORY_NO_OWNER: none */
     struct history_range held;
 };
 
@@ -89,7 +95,8 @@ struct history {
     unsigned n_owners;
 };
 
-/* Reads until the end of the stream. False: error says which line is wrong, and why. */
+/* Reads a history to the end of the stream. Returns false for a bad line; error says which line,
+ * and why. */
 bool history_read(struct history *history, FILE *in, char error[256]);
 void history_free(struct history *history);
 

@@ -21,7 +21,7 @@ static bool conflicts(const struct model_state *state, unsigned owner, struct hi
     return false;
 }
 
-/* Every cell, in this mode or a stronger one. */
+/* True if the owner holds every cell of the range in this mode or a stronger one. */
 static bool holds(const struct model_state *state, unsigned owner, struct history_range range)
 {
     for (unsigned c = range.first; c <= range.last; c++) {
@@ -93,7 +93,8 @@ static int place_of(const struct model_state *state, unsigned owner)
     return -1;
 }
 
-/* A waiter before this place, of another owner, wants something that excludes the range. */
+/* True if a waiter before this place, of another owner, wants something that conflicts with the
+ * range. */
 static bool queues_behind(const struct model_state *state, int place, unsigned owner,
                           struct history_range range)
 {
@@ -122,7 +123,7 @@ static void join_queue(struct model_state *state, unsigned owner, struct history
     int end = 0;
 
     if (place_of(state, owner) >= 0 && same_range(state->waits[owner], range))
-        return; /* the same request again keeps its place */
+        return; /* the same request repeated keeps its place */
     leave_queue(state, owner);
     while (state->queue[end])
         end++;
@@ -159,8 +160,8 @@ bool model_is_legal(const struct model_state *state, const struct history_op *op
                    : conflicts(state, op->owner, op->range) == denied;
     case HISTORY_LOCK:
         return conflicts(state, op->owner, op->range) == denied;
-    case HISTORY_ENTER: /* it does not overtake an earlier waiter, unless it repeats what it holds
-                         */
+    case HISTORY_ENTER: /* the request may not overtake an earlier waiter, unless it repeats what
+                           its owner holds */
         return denied ? conflicts(state, op->owner, op->range)
                       : holds_exactly(state, op->owner, op->range) ||
                             (!conflicts(state, op->owner, op->range) &&
@@ -173,10 +174,11 @@ bool model_is_legal(const struct model_state *state, const struct history_op *op
     case HISTORY_CANCEL:
     case HISTORY_RECLAIM:
         return holds(state, op->owner, op->range) == ((op->kind == HISTORY_CANCEL) == denied);
-    case HISTORY_LAPSE: /* of nothing: not worth a branch of the search */
+    case HISTORY_LAPSE: /* illegal for an owner that holds nothing, to save a branch of the search
+                         */
     case HISTORY_RELEASE:
         return holds_any(state, op->owner, op->range);
-    case HISTORY_WEAKEN: /* likewise: what is exclusive, in a range that it holds */
+    case HISTORY_WEAKEN: /* legal only for an exclusive lock, in a range that the owner holds */
         return holds(state, op->owner, op->range) && !holds_exactly(state, op->owner, op->range);
     case HISTORY_RESTORE:
         return state->released & bit(op->owner) && !conflicts(state, op->owner, op->range);
@@ -226,7 +228,8 @@ void model_apply(struct model_state *state, const struct history_op *op)
         set_held(state, op->owner, op->range);
         state->released &= ~bit(op->owner);
         break;
-    case HISTORY_UNLOCK: /* for good: what was released before is not restored any more */
+    case HISTORY_UNLOCK: /* the UNLOCK is final: what was released before it is not restored any
+                            more */
         state->released &= ~bit(op->owner);
         set_free(state, op->owner, op->range);
         break;

@@ -12,8 +12,8 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Moments are drawn at equal distances: their order matters, and microseconds beside seconds would
- * not be seen. */
+/* Moments are drawn at equal distances: their order matters, and microseconds would be invisible
+ * beside seconds. */
 static size_t rank_of(const uint64_t *moments, size_t n, uint64_t moment)
 {
     size_t low = 0, high = n;

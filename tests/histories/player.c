@@ -1,4 +1,4 @@
-/* hf-player: the host itself; see player.h. */
+/* hf-player: the client host and its main program; see player.h. */
 #include "player.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ unsigned random_below(uint64_t *dice, unsigned n)
     return (unsigned)((z ^ z >> 31) % n);
 }
 
-/* ---- the log: one system call a line, so that what a killed process knew is there ---- */
+/* ---- the log: one system call per line, so that the lines of a killed process are in it ---- */
 
 void log_open(const char *path)
 {
@@ -163,7 +163,8 @@ void log_fault(const char *what, long now, long before)
 
 /* ---- restarts of the server ---- */
 
-/* The same notice may come twice; a number that is smaller than one before is noted (NSM-06). */
+/* The same notice may come twice. A state number below an earlier one is written to the log
+ * (NSM-06). */
 void host_told_of_restart(int32_t state)
 {
     if (state < host.server_state)
@@ -202,7 +203,7 @@ static void reclaim_all(struct connection *connection)
     }
 }
 
-/* One cell that the process does not hold, at random. */
+/* Reclaims one random cell that the process does not hold. */
 static void reclaim_falsely(struct connection *connection)
 {
     struct process *process = &host.processes[random_below(&host.dice, host.n_processes)];
@@ -213,7 +214,8 @@ static void reclaim_falsely(struct connection *connection)
         reclaim(connection, process, &range);
 }
 
-/* As a kernel's reclaimer: no process begins a request that changes something meanwhile. */
+/* Reclaims as a kernel's reclaimer does: no process may begin a request that changes something
+ * meanwhile. */
 static void *reclaim_for_ever(void *unused)
 {
     struct connection connection = {.fd = -1};
@@ -258,7 +260,8 @@ static unsigned number_of(const char *text, unsigned most)
     return (unsigned)n;
 }
 
-/* One handle a line, in hexadecimal digits; without a file, names serve as handles. */
+/* Reads file handles, one per line, in hexadecimal digits; without this file, names serve as
+ * handles. */
 static void read_handles(const char *path)
 {
     FILE *file = path ? fopen(path, "r") : NULL;
@@ -366,5 +369,5 @@ int main(int argc, char **argv)
     }
     for (unsigned p = 0; p < host.n_processes; p++)
         pthread_join(threads[p], NULL);
-    _exit(EXIT_SUCCESS); /* the reclaimer waits for ever */
+    _exit(EXIT_SUCCESS); /* the thread of the reclaimer never ends by itself */
 }

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 enum {
-    CELLS = 8, /* of a file; each is one byte, and the last goes to the end */
+    CELLS = 8, /* cells of a file; each is one byte, and the last one reaches to the end */
     FILES_MAX = 32,
     PROCESSES_MAX = 16,
     SERVICE_PORT = 4001, /* where the server finds the host's lock manager and status monitor */
@@ -49,8 +49,8 @@ struct process {
     unsigned asking; /* the number of the LOCK or UNLOCK in flight; 0: see log_unanswered() */
     bool waits;
     struct range wanted;
-    unsigned granting;   /* the number of the grant that it waits for, or waited for last */
-    uint64_t granted_at; /* 0: no callback yet */
+    unsigned granting; /* the number of the grant that the process waits for, or waited for last */
+    uint64_t granted_at; /* when the callback came; 0: it has not come yet */
 };
 
 struct handle {
@@ -64,14 +64,16 @@ struct host {
     char name[32];
     int32_t state;
     unsigned n_files, n_processes;
-    struct handle handles[FILES_MAX]; /* of the files; "f0" and so on, if not told otherwise */
+    /* The handles of the files; "f0" and so on, unless a file names others. */
+    struct handle handles[FILES_MAX];
     bool change_modes, upgrades, false_reclaims, patient, forgetful, slow_callbacks;
     struct process processes[PROCESSES_MAX];
     uint64_t dice;
 
-    pthread_mutex_t guard; /* of all that follows, and of held, waits and granted_at of processes */
+    /* Guards everything below, and held, waits and granted_at of processes. */
+    pthread_mutex_t guard;
     pthread_cond_t news;
-    unsigned restarts; /* of the server, as far as we were told */
+    unsigned restarts; /* how often the server has restarted, as far as this host was told */
     int32_t server_state;
     bool reclaiming;
     volatile sig_atomic_t stopping; /* set by SIGTERM */
@@ -84,20 +86,21 @@ _Noreturn void die(const char *what);
 uint64_t random_seed(const char *text);
 unsigned random_below(uint64_t *dice, unsigned n);
 
-/* ---- what is written down ---- */
+/* ---- what is written to the log ---- */
 
 void log_open(const char *path);
-/* The number of the operation. at 0: now. */
+/* Logs that a process asks, and returns the number of its operation. at 0: now. */
 unsigned log_invoked(unsigned process, const char *kind, const struct range *range, uint64_t at);
 void log_completed(unsigned number, const char *result, uint64_t at);
 void log_denied_by(unsigned number, unsigned by_host, unsigned by_process,
                    const struct range *held);
-/* The server could not make the lock durable, and is asked again. */
+/* Logs that the server could not make the lock durable; the request is repeated. */
 void log_refused(unsigned number);
-/* An UNLOCK that was sent has no answer, and is sent again: the server leaves it unanswered when it
- * cannot make it durable, or has crashed. number 0: it is not known what it released. */
+/* Logs that an UNLOCK has no answer, and will be sent again: the server has crashed, or could not
+ * make the UNLOCK durable. number 0: what it released is not known. */
 void log_unanswered(unsigned number);
-/* The callback of a grant has been answered; until then the server may give the waiter up. */
+/* Logs that this host has answered a GRANTED callback; until then the server may give the waiter
+ * up. */
 void log_answered(unsigned number);
 unsigned log_crash(void);
 void log_fault(const char *what, long now, long before);
@@ -106,18 +109,18 @@ void log_fault(const char *what, long now, long before);
 
 struct answer {
     uint32_t stat;
-    unsigned by_host, by_process; /* TEST, denied: who holds what; host 0: a program outside */
+    unsigned by_host, by_process; /* TEST, denied: the holder; host 0: a program outside */
     struct range held;
 };
 
 enum lock_flags { LOCK_BLOCK = 1, LOCK_RECLAIM = 2 };
 
-/* Asks until there is an answer, however often the server dies meanwhile. An answer that says
- * "later" is no answer: out of locks, and in grace, except to a reclaim. */
+/* Repeats a request until it is answered, however often the server dies meanwhile. DENIED_NOLOCKS
+ * is no answer, and neither is DENIED_GRACE_PERIOD, except to a reclaim. */
 struct answer ask(struct process *process, struct connection *connection, uint32_t procedure,
                   const struct range *range, int flags);
 
-/* SM_NOTIFY: this host has restarted. Returns when the server has answered. */
+/* Sends SM_NOTIFY, because this host has restarted. Returns when the server has answered. */
 void tell_of_our_crash(void);
 
 /* ---- player_services.c ---- */
@@ -126,20 +129,21 @@ void services_start(void);
 
 /* ---- player.c ---- */
 
-/* SM_NOTIFY of the server, with the guard held. */
+/* Handles the server's SM_NOTIFY; the caller holds the guard. */
 void host_told_of_restart(int32_t state);
 
 /* ---- player_process.c ---- */
 
 void *process_run(void *process);
 
-/* A GRANTED callback, with the guard held: true if the process waits for just that, or has it.
- * granting: the number of the grant, if it is of the last wait. */
+/* Handles a GRANTED callback; the caller holds the guard. True if the process waits for exactly
+ * this range, or has it. granting: the number of the grant, if it is that of the last wait. */
 bool process_granted(struct process *process, const struct range *range, unsigned *granting);
 
 void process_set_held(struct process *process, const struct range *range, enum mode mode);
 
-/* What it holds, as the server sees it: the longest runs of one mode. Returns how many. */
+/* Lists what the process holds, as the server sees it: the longest runs of one mode. Returns their
+ * number. */
 size_t process_runs(const struct process *process, struct range runs[FILES_MAX * CELLS]);
 
 #endif

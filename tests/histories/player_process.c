@@ -4,7 +4,8 @@
 
 #include "player.h"
 
-enum { FOREVER_MS = 30000 }; /* longer than all others take to unlock, on the slowest machine */
+/* Longer than all other processes take to unlock, on the slowest machine. */
+enum { FOREVER_MS = 30000 };
 
 /* ---- what it holds ---- */
 
@@ -64,7 +65,7 @@ static bool is_shared(const struct process *process, const struct range *range)
     return true;
 }
 
-/* Whether a LOCK of this range may be asked for, whatever of it is held already. */
+/* True if the process may ask for this range, whatever it holds of it already. */
 static bool may_try(const struct process *process, const struct range *range)
 {
     return host.change_modes || !holds_any(process, range) ||
@@ -103,7 +104,7 @@ static void test(struct process *process, const struct range *range)
         log_denied_by(number, answer.by_host, answer.by_process, &answer.held);
 }
 
-/* How many restarts of the server are known, when no reclaimer runs any more. */
+/* Waits until no reclaimer runs, and returns how many restarts of the server are known. */
 static unsigned begin_change(void)
 {
     unsigned restarts;
@@ -116,8 +117,8 @@ static unsigned begin_change(void)
     return restarts;
 }
 
-/* LOCK. A server that restarted meanwhile may have forgotten the lock: asked again, as a kernel
- * does. */
+/* Sends LOCK. A server that restarted meanwhile may have forgotten the lock, so the process then
+ * asks again, as a kernel does. */
 static uint32_t lock_until_sure(struct process *process, const struct range *range, int flags)
 {
     for (;;) {
@@ -142,7 +143,7 @@ static void try_lock(struct process *process, const struct range *range)
     log_completed(number, result_of(lock_until_sure(process, range, 0)), 0);
 }
 
-/* UNLOCK, of what is held in one mode. */
+/* Unlocks a range that is held in one mode. */
 static void unlock(struct process *process, const struct range *range)
 {
     unsigned number;
@@ -150,7 +151,7 @@ static void unlock(struct process *process, const struct range *range)
 
     begin_change();
     pthread_mutex_lock(&host.guard);
-    held = holds_all(process, range); /* a reclaim may just have been denied */
+    held = holds_all(process, range); /* a reclaim may have been denied a moment ago */
     process_set_held(process, range, MODE_FREE);
     pthread_mutex_unlock(&host.guard);
     number = log_invoked(process->number, "unlock", range, 0);
@@ -173,7 +174,8 @@ static void end_wait(struct process *process, unsigned granting, const char *res
     log_completed(granting, result, at);
 }
 
-/* CANCEL: denied says that we hold the lock; it is then given back, and true returned. */
+/* Sends CANCEL. DENIED says that the process has the lock: it then releases it, and returns true.
+ */
 static bool cancel(struct process *process, unsigned granting, const struct range *range)
 {
     unsigned number;
@@ -184,7 +186,8 @@ static bool cancel(struct process *process, unsigned granting, const struct rang
     stat = ask(process, &process->connection, NLM_CANCEL, range, 0).stat;
     if (stat == STAT_DENIED) {
         pthread_mutex_lock(&host.guard);
-        process_set_held(process, range, range->mode); /* or a late callback would be refused */
+        /* The process must count as holder, or a late callback would be refused. */
+        process_set_held(process, range, range->mode);
         pthread_mutex_unlock(&host.guard);
     }
     end_wait(process, granting, stat == STAT_DENIED ? "granted" : "maybe");
@@ -194,8 +197,8 @@ static bool cancel(struct process *process, unsigned granting, const struct rang
     return stat == STAT_DENIED;
 }
 
-/* Until the callback has come, the server has restarted, or the time is over. True: it holds the
- * lock now. */
+/* Waits until the callback comes, the server restarts, or the time is over. True: the process holds
+ * the lock now. */
 static bool wait_for_grant(struct process *process, const struct range *range, unsigned restarts)
 {
     static const unsigned pauses_ms[] = {5, 50, 500, 2000, FOREVER_MS};
@@ -217,10 +220,12 @@ static bool wait_for_grant(struct process *process, const struct range *range, u
     return sure;
 }
 
-/* True: the lock was granted and given back before the process saw a callback. */
+/* Waits for a lock once. True: the lock was granted and given back before the process saw a
+ * callback. */
 static bool wait_once(struct process *process, const struct range *range)
 {
-    static const struct timespec long_hold = {2, 0}; /* until the server repeats its callback */
+    /* So long that the server repeats its callback. */
+    static const struct timespec long_hold = {2, 0};
     uint64_t began;
     unsigned asking, granting, restarts;
     uint32_t stat;
@@ -251,15 +256,15 @@ static bool wait_once(struct process *process, const struct range *range)
     return cancel(process, granting, range);
 }
 
-/* With slow callbacks, the one that was not seen may arrive while the same range is waited for
- * again. */
+/* Waits for a lock. If callbacks are slow, one that the process did not see may arrive while it
+ * waits for the same range again. */
 static void wait(struct process *process, const struct range *range)
 {
     while (wait_once(process, range) && host.slow_callbacks)
         ;
 }
 
-/* ---- at random ---- */
+/* ---- random choices ---- */
 
 static struct range random_range(struct process *process)
 {

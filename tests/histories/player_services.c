@@ -15,12 +15,12 @@ enum {
     MESSAGE_MAX = 1024,
     MARK = 4,
     RPCBIND_PORT = 111,
-    CALL_HEAD = 24, /* up to the credentials */
+    CALL_HEAD = 24, /* bytes of a call before the credentials */
     SOCKETS_MAX = 64,
-    LISTENING = 4, /* rpcbind and service, UDP and TCP */
+    LISTENING = 4, /* four sockets: rpcbind and service, each over UDP and TCP */
 };
 
-/* Where to read on in a call, and how much there is. */
+/* The place in a call where reading goes on, and how much is left. */
 struct cursor {
     const uint8_t *p;
     size_t left;
@@ -63,8 +63,8 @@ static const uint8_t *take_opaque(struct cursor *c, uint32_t *len)
 
 static uint64_t dice; /* of this thread */
 
-/* GETPORT of version 2, GETADDR of 3 and 4: every program is at the same port, on both transports.
- */
+/* Answers GETPORT (version 2) and GETADDR (3 and 4): every program is at the same port, over both
+ * transports. */
 static uint8_t *answer_rpcbind(uint8_t *p, uint32_t version)
 {
     char address[32];
@@ -84,7 +84,7 @@ static void reply_sent(void)
         log_answered(accepted);
 }
 
-/* NULL: the answer is lost. */
+/* Answers a GRANTED call; NULL: the answer is lost. */
 static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
 {
     uint32_t cookie_len, len, svid;
@@ -99,7 +99,7 @@ static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
     while (range.file < host.n_files && (len != host.handles[range.file].len ||
                                          memcmp(file, host.handles[range.file].bytes, len) != 0))
         range.file++;
-    (void)take_opaque(c, &len); /* the owner's handle: svid says the same */
+    (void)take_opaque(c, &len); /* the owner's handle, which says the same as svid */
     svid = take32(c);
     (void)take32(c);
     range.first = take32(c);
@@ -137,7 +137,7 @@ static uint8_t *answer_notice(struct cursor *c, uint8_t *p)
     return p;
 }
 
-/* The length of the reply; 0: not a call, or the reply is lost. */
+/* Serves a call and returns the length of the reply; 0: it is no call, or the reply is lost. */
 static size_t serve(const uint8_t *call, size_t len, uint8_t reply[MESSAGE_MAX])
 {
     struct cursor c = {call + CALL_HEAD, len - CALL_HEAD, false};
@@ -155,7 +155,7 @@ static size_t serve(const uint8_t *call, size_t len, uint8_t reply[MESSAGE_MAX])
         (void)take_opaque(&c, &n);
     }
     p = put32(reply, get32(call));
-    p = put32(p, 1); /* a reply, accepted, without verifier, successful */
+    p = put32(p, 1); /* the reply: accepted, no verifier, SUCCESS */
     memset(p, 0, 16);
     p += 16;
     if (program == RPCBIND && procedure != 0)
@@ -176,7 +176,8 @@ struct stream {
     size_t len;
 };
 
-static struct pollfd sockets[SOCKETS_MAX]; /* first those that listen: UDP, TCP, UDP, TCP */
+/* The first four listen: UDP, TCP, UDP, TCP; connections follow. */
+static struct pollfd sockets[SOCKETS_MAX];
 static struct stream streams[SOCKETS_MAX];
 static nfds_t n_sockets;
 
@@ -222,7 +223,7 @@ static void add_stream(int listening)
     sockets[n_sockets++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
-/* Reads what is there and answers it; false: the connection has ended. */
+/* Reads what a connection has and answers it; false: the connection has ended. */
 static bool answer_stream(int fd, struct stream *s)
 {
     uint8_t reply[MARK + MESSAGE_MAX];

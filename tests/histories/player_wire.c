@@ -14,12 +14,13 @@
 #include "put.h"
 
 enum {
-    ANSWER_S = 3, /* then the request is repeated on a new connection */
+    /* Seconds without an answer, after which the request is repeated on a new connection. */
+    ANSWER_S = 3,
     AGAIN_MS = 20,
-    BUSY_MS = 50, /* after an answer that says "later" */
+    BUSY_MS = 50, /* the pause after an answer that says "later" */
     MESSAGE_MAX = 512,
     MARK = 4,
-    REPLY_HEAD = 24, /* xid, REPLY, accepted, verifier, status */
+    REPLY_HEAD = 24, /* bytes of a reply's header: xid, REPLY, accepted, verifier, status */
 };
 
 static void pause_ms(unsigned ms)
@@ -30,7 +31,8 @@ static void pause_ms(unsigned ms)
         continue;
 }
 
-/* Never one that an earlier life used: the server would answer from memory. */
+/* Makes an xid that no earlier process of this host used: the server would answer it from memory.
+ */
 static uint32_t new_xid(void)
 {
     static atomic_uint next;
@@ -81,7 +83,7 @@ static size_t build(uint8_t out[MESSAGE_MAX], uint32_t xid, const struct process
 
 /* ---- answers ---- */
 
-/* What TEST named: exclusive, svid, owner handle, offset, length. */
+/* Decodes the holder that TEST named: exclusive, svid, owner handle, offset, length. */
 static bool decode_holder(const uint8_t *p, size_t len, struct answer *out)
 {
     char owner[64] = "";
@@ -95,7 +97,7 @@ static bool decode_holder(const uint8_t *p, size_t len, struct answer *out)
     memcpy(owner, p + 12, owner_len);
     at = p + 12 + (owner_len + 3) / 4 * 4;
     out->by_process = get32(p + 4);
-    out->by_host = 0; /* a program outside has no owner handle, and its svid is its process id */
+    out->by_host = 0; /* a program outside: no owner handle, and the svid is the process id */
     if (owner_len > 0 && sscanf(owner, "%*u@host%u.example", &out->by_host) != 1)
         return false;
     length = (uint64_t)get32(at + 8) << 32 | get32(at + 12);
@@ -105,7 +107,7 @@ static bool decode_holder(const uint8_t *p, size_t len, struct answer *out)
     return true;
 }
 
-/* A cookie of one byte and a status. */
+/* Decodes a reply: a cookie of one byte and a status. */
 static bool decode(const uint8_t *reply, size_t len, uint32_t procedure, struct answer *out)
 {
     if (len < REPLY_HEAD + 12 || get32(reply + 4) != 1 || get32(reply + 8) != 0 ||
@@ -123,7 +125,7 @@ static bool connect_to_server(struct connection *connection)
 {
     struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(SERVER_PORT)};
     struct timeval wait = {.tv_sec = ANSWER_S};
-    struct linger abort = {.l_onoff = 1}; /* what was given up must not arrive later */
+    struct linger abort = {.l_onoff = 1}; /* a request that was given up must not arrive later */
     int on = 1;
 
     inet_pton(AF_INET, host.server, &there.sin_addr);
@@ -151,7 +153,7 @@ static bool receive_all(int fd, uint8_t *out, size_t len)
     return true;
 }
 
-/* The reply with this id; others are late answers. */
+/* Receives the reply with this xid, and drops others, which are late. */
 static size_t receive_reply(int fd, uint32_t xid, uint8_t reply[MESSAGE_MAX])
 {
     for (;;) {

@@ -6,8 +6,8 @@
 
 /*
  * An operation as one cell sees it. A grant of several cells is also a grant of each. A refusal may
- * be due to another cell, and a queue is one of the whole file, so these are left out unless they
- * concern this cell alone.
+ * be due to another cell, and the queue belongs to the whole file, so refusals and waits are left
+ * out unless they concern this cell alone.
  */
 static bool project(const struct history_op *op, unsigned cell, struct history_op *out)
 {
@@ -25,7 +25,7 @@ static bool project(const struct history_op *op, unsigned cell, struct history_o
         return alone || op->result == HISTORY_GRANTED;
     case HISTORY_ENTER:
     case HISTORY_GRANT:
-        out->kind = HISTORY_LOCK; /* the queue is left out */
+        out->kind = HISTORY_LOCK; /* a wait becomes a LOCK, because the queue is left out */
         return alone || op->result != HISTORY_DENIED;
     case HISTORY_WAIT:
     case HISTORY_LEAVE:
@@ -48,7 +48,8 @@ static struct history_op *copy(const struct history_op *ops, size_t n)
     return out;
 }
 
-/* What was invoked before the failed operation completed, from the last quiet moment on. */
+/* Copies the operations from the last quiet moment on that were invoked before the failed one
+ * completed. */
 static struct history_op *cut(const struct history_op *ops, size_t n_ops,
                               const struct check_result *result, size_t *n_out, size_t *failed,
                               struct model_state *state)

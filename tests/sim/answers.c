@@ -3,7 +3,7 @@
 #include "invariants.h"
 #include "world.h"
 
-/* Which entry of the duplicate cache this request has; NULL: it is new. */
+/* The entry of the duplicate cache for this request; NULL if the request is new. */
 static struct sim_cached *find_cached(struct sim_server *server, const struct sim_message *r)
 {
     for (unsigned i = 0; i < SIM_CACHE; i++) {

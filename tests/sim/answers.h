@@ -11,10 +11,11 @@ struct sim_world;
 
 void sim_answers_send(struct sim_world *world, const struct sim_message *answer);
 
-/* There will be no answer: the request may come again. */
+/* The request will get no answer, so a repeat of it must be executed. */
 void sim_answers_forget(struct sim_world *world, const struct sim_message *answer);
 
-/* True if the request was seen before: answered again, or dropped while it is being worked on. */
+/* True if the request was seen before: then it is answered again, or dropped while the first copy
+ * is being worked on. */
 bool sim_answers_repeat(struct sim_world *world, const struct sim_message *request);
 
 #endif

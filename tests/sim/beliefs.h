@@ -17,9 +17,9 @@ struct sim_message;
 struct sim_world;
 
 struct sim_belief {
-    bool given; /* the server has said GRANTED, or will */
-    bool told;  /* and the client has heard it */
-    bool old;   /* a notice came since, which is being verified */
+    bool given; /* the server has answered GRANTED, or is about to */
+    bool told;  /* the client has received GRANTED */
+    bool old;   /* a crash notice came after the grant, and is being verified */
     uint8_t mode;
     uint8_t access;
 };
@@ -28,19 +28,22 @@ struct sim_beliefs {
     struct sim_belief of[SIM_OWNERS][SIM_FILES];
 };
 
-/* The server has executed a SHARE or UNSHARE; stale: of which its process knows no more. */
+/* Notes that the server has executed a SHARE or UNSHARE. stale: the process that asked has crashed
+ * or moved on since. */
 void sim_beliefs_executed(struct sim_world *world, const struct sim_message *request, bool granted,
                           bool stale);
 
-/* The process asks: until it is answered it counts on nothing of the file. Then: it is answered. */
+/* The process sends a request about a file: until the answer comes, it counts on no share of that
+ * file. The second function notes the answer. */
 void sim_beliefs_asked(struct sim_world *world, const struct sim_message *request);
 void sim_beliefs_answered(struct sim_world *world, const struct sim_message *request);
 
-/* A notice of the host came, and is being verified; it was true; or contradicted. */
+/* A notice of the host came and is being verified; the other two functions end that: the notice was
+ * true, or it was contradicted. */
 void sim_beliefs_notified(struct sim_world *world, unsigned host);
 void sim_beliefs_verified(struct sim_world *world, unsigned host, bool believed);
 
-/* The host has crashed or freed all, or all of it was released. */
+/* The host has crashed or sent FREE_ALL, or the operator released all that it had. */
 void sim_beliefs_host_gone(struct sim_world *world, unsigned host);
 void sim_beliefs_file_released(struct sim_world *world, unsigned file);
 

@@ -20,7 +20,7 @@ static enum sim_call call_of(enum hf_outcall_kind kind)
     }
 }
 
-/* A host that is called by name only is resolved here, as the daemon's resolver would. */
+/* Resolves a host that the core knows only by name, as the daemon's resolver would. */
 static int host_called(const struct sim_world *world, const struct hf_outcall_attempt *call)
 {
     if (call->n_to > 0)
@@ -58,7 +58,8 @@ static void read_range(struct sim_world *world, const struct hf_outcall_attempt 
     out->owner = sim_owner(out->host, (unsigned)call->svid);
 }
 
-/* Our address that the host knows is not up: nothing can leave from it. */
+/* True if the only address of ours that the host knows is not up, so that no packet can leave from
+ * it. */
 static bool is_late(const struct sim_world *world, int host)
 {
     return host >= 0 && world->now_ms < world->server.late_until_ms &&
@@ -83,7 +84,7 @@ static void begin(struct sim_world *world, const struct hf_outcall_attempt *call
                                  .local = call->n_to > 0 && hf_addr_is_loopback(&call->to[0]),
                                  .call_id = call->id,
                                  .cookie = ++server->next_cookie};
-    /* To a host that is down: by UDP it leaves all the same. */
+    /* A datagram leaves even if the host is down; a TCP connection does not. */
     out->sent = !out->untried && ((host >= 0 && world->hosts[host].up) || call->id % 2);
     if (call->kind == HF_OUTCALL_GRANTED)
         read_range(world, call, out);
@@ -102,7 +103,8 @@ static void begin(struct sim_world *world, const struct hf_outcall_attempt *call
                              .cookie = out->cookie,
                              .cookie_id = call->id,
                              .hidden = {.epoch = server->durable_epoch, .sent_ms = world->now_ms}};
-    if (!sim_wire_call(world, call, out)) { /* no memory to begin with: the core knows */
+    /* There was no memory to begin the call; the core was told so. */
+    if (!sim_wire_call(world, call, out)) {
         out->used = false;
         world->model.causes.server_event = true;
         if (out->kind == HF_OUTCALL_GRANTED)
@@ -114,7 +116,8 @@ static void begin(struct sim_world *world, const struct hf_outcall_attempt *call
     else if (host >= 0 && world->hosts[host].up)
         sim_net_send(world, &message);
     else if (out->local || (!out->async && sim_rng_one_in(&world->rng, 3)))
-        ends_ms = sim_rng_below(&world->rng, 20); /* refused, or no route: known sooner */
+        /* A refused connection or a missing route is known sooner. */
+        ends_ms = sim_rng_below(&world->rng, 20);
     sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + ends_ms,
                                                      .kind = SIM_EVENT_CALL,
                                                      .what = index,
@@ -143,12 +146,10 @@ static struct sim_outcall *outcall_of(struct sim_server *server, uint64_t call_i
     return outcall;
 }
 
-/*
- * What the core is to be told. To a repeat, DENIED may mean that the client took the lock when the
- * first call arrived, whose answer was lost: only the one call that can have arrived is denied by
- * it. Of what was sent twice in one attempt the handler knows (src/nlm/callback.c), of earlier
- * attempts the core (src/core/wait/grant.c).
- */
+/* What the core is told about the end of a call. DENIED to a repeat may mean that the client took
+ * the lock when the first call arrived and that the answer was lost; so only a DENIED to the one
+ * call that can have arrived counts as a refusal. The handler knows what was sent twice within one
+ * attempt (src/nlm/callback.c), the core knows of earlier attempts (src/core/wait/grant.c). */
 static enum hf_outcall_outcome outcome_of(const struct sim_call_out *out, enum hf_stat stat,
                                           int error, bool repeated)
 {
@@ -163,9 +164,9 @@ static enum hf_outcall_outcome outcome_of(const struct sim_call_out *out, enum h
     return repeated ? HF_OUTCALL_ACCEPTED : HF_OUTCALL_DENIED;
 }
 
-/* The last attempt of a callback or probe failed: the host is silent, and waits no longer. Probes
- * that failed, and another GRANTED that was given up, cut a GRANTED short, so any failed one may be
- * its last then. */
+/* The last attempt of a callback or probe failed: the host is silent, and its waiters leave the
+ * queue. A GRANTED makes fewer attempts after failed probes or another GRANTED that was given up,
+ * so any failed attempt may then be its last. */
 static void note_failed(struct sim_world *world, const struct sim_call_out *out)
 {
     bool last = out->attempt >= world->call_attempts;
@@ -181,11 +182,11 @@ static void note_failed(struct sim_world *world, const struct sim_call_out *out)
         world->model.silent_early[out->host] = true;
 }
 
-/* Tells the handler, having noted what this may change. */
+/* Tells the handler how a call ended, and notes what the core may conclude from it. */
 static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat stat, int error)
 {
     struct sim_causes *causes = &world->model.causes;
-    /* Where nothing is lost, nothing is sent twice. */
+    /* A network that loses nothing sends nothing twice. */
     bool repeated = !error && !world->calm && sim_rng_one_in(&world->rng, 8);
     enum hf_outcall_outcome told = outcome_of(out, stat, error, repeated);
     enum hf_outcall_outcome outcome = told;
@@ -222,7 +223,8 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
         sim_door_twins_verified(world, out->host, error ? 0 : out->state);
 }
 
-/* The same for the answer to a message; if that comes after its time, it was counted itself. */
+/* True if the answer to a GRANTED_MSG may be a denial that counts. An attempt whose answer comes
+ * late was counted when it timed out. */
 static bool may_be_denied(struct sim_server *server, uint64_t call_id)
 {
     unsigned arrived = outcall_of(server, call_id)->arrived;
@@ -234,7 +236,7 @@ static bool may_be_denied(struct sim_server *server, uint64_t call_id)
     return arrived <= 1;
 }
 
-/* GRANTED_RES stands for itself: it may come late, twice, or after the outcall is over. */
+/* GRANTED_RES is a call of its own: it may come late, twice, or after the outcall is over. */
 static void granted_res(struct sim_world *world, const struct sim_message *answer)
 {
     struct sim_causes *causes = &world->model.causes;
@@ -278,7 +280,7 @@ void sim_calls_on_timeout(struct sim_world *world, unsigned index, uint64_t cook
 
     if (!world->server.core || world->server.stopping || !out->used || out->cookie != cookie)
         return;
-    /* A receipt of a message, which may have come, is not its answer. */
+    /* The RPC reply to a message says only that it arrived; the answer is a message of its own. */
     end(world, out, HF_STAT_GRANTED,
         (out->async && out->sent && cookie % 2) || (out->local && !out->untried && cookie % 8)
             ? 0

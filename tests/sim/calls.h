@@ -1,7 +1,5 @@
-/*
- * The calls that the core wants made (call.h of the core): each attempt becomes a message to a
- * client, and ends by its answer, by the time being over, or by a refused connection.
- */
+/* The calls that the core wants made (call.h of the core): each attempt becomes a message to a
+ * client, and ends with its answer, a timeout or a refused connection. */
 #ifndef HF_SIM_CALLS_H
 #define HF_SIM_CALLS_H
 

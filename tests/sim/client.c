@@ -8,7 +8,9 @@
 
 enum {
     RESEND_MAX_MS = 10000,
-    NOTIFY_FIRST_MS = 2000, /* sm-notify: 2 s, doubling to 2 min, 15 min in all */
+    /* sm-notify waits 2 s after the first attempt, doubles the pause up to 2 min, and gives up
+       after 15 min. */
+    NOTIFY_FIRST_MS = 2000,
     NOTIFY_MAX_MS = 120000,
     NOTIFY_GIVE_UP_MS = 900000,
 };
@@ -88,7 +90,8 @@ void sim_client_start(struct sim_world *world, unsigned h)
     if (host->life > 0 && sim_rng_one_in(&world->rng, 3))
         host->monitor_ms += sim_rng_below(&world->rng, 5000);
     host->server_state = 0;
-    host->xid = (host->life << 20) + h * 7919u; /* a new life does not reuse the last one's */
+    /* The xids of a new incarnation do not repeat those of the last one. */
+    host->xid = (host->life << 20) + h * 7919u;
     for (unsigned p = 0; p < SIM_PROCS; p++)
         sim_process_start(world, h, p);
 }
@@ -148,7 +151,7 @@ void sim_client_on_boot(struct sim_world *world, unsigned h, uint32_t generation
 
 /* ------------------------------------------------------------------ when the server restarts */
 
-/* What was locked by NM_LOCK is gone. */
+/* Forgets what was locked by NM_LOCK: a restart of the server ends such locks. */
 static void drop_unrecorded(struct sim_world *world, unsigned h)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {
@@ -168,7 +171,8 @@ static void list_reclaims(struct sim_world *world, unsigned h)
     struct sim_host *host = &world->hosts[h];
 
     drop_unrecorded(world, h);
-    host->slots[SIM_SLOT_RECLAIM].active = false; /* one in flight is not waited for */
+    /* The list does not wait for a reclaim that is in flight. */
+    host->slots[SIM_SLOT_RECLAIM].active = false;
     host->n_reclaims = host->next_reclaim = 0;
     for (unsigned p = 0; p < SIM_PROCS; p++) {
         struct sim_range range = {0};
@@ -187,7 +191,8 @@ static void reclaim_next(struct sim_world *world, unsigned h)
 
     if (host->next_reclaim == host->n_reclaims) {
         for (unsigned p = 0; p < SIM_PROCS; p++)
-            sim_process_repeat(world, h, p); /* then the waiting processes ask again */
+            /* When all reclaims are done, the waiting processes ask again. */
+            sim_process_repeat(world, h, p);
         return;
     }
     sim_client_call(world, h, SIM_SLOT_RECLAIM,
@@ -217,15 +222,17 @@ static void server_restarted(struct sim_world *world, unsigned h, int32_t state)
     struct sim_host *host = &world->hosts[h];
 
     if (!host->up || host->server_state == state)
-        return; /* the same notice again */
+        return; /* a copy of a notice that the client has seen */
     host->server_state = state;
     if (host->unmonitored)
         return;
-    list_reclaims(world, h); /* from the start, if one was in flight */
+    /* Begins again from the start of the list, even if a reclaim was in flight. */
+    list_reclaims(world, h);
     reclaim_next(world, h);
 }
 
-/* For the kernel it is the address of the server that has restarted, whatever the mount. */
+/* The kernel takes the address in the notice for the server that has restarted, whichever mount
+ * uses it. */
 static void on_notice(struct sim_world *world, const struct sim_message *notice)
 {
     for (unsigned s = 0; s < world->config.hosts; s++) {
@@ -253,7 +260,7 @@ static void on_answer(struct sim_world *world, const struct sim_message *answer)
     struct sim_slot *slot = &host->slots[answer->slot];
 
     if (!slot->active || slot->call.xid != answer->xid)
-        return; /* an answer to something answered before */
+        return; /* a second answer to the same request */
     slot->active = false;
     if (answer->slot < SIM_PROCS)
         sim_process_answered(world, answer->host, answer->slot, answer);

@@ -20,14 +20,14 @@ struct sim_world;
 /* One call that is in flight; it is repeated until answered. */
 struct sim_slot {
     bool active;
-    uint32_t generation; /* of the timer that repeats the call */
+    uint32_t generation; /* generation of the timer that repeats the call */
     uint32_t pause_ms;
     uint64_t since_ms;
     struct sim_message call;
 };
 
 enum {
-    SIM_SLOT_RECLAIM = SIM_PROCS, /* after one slot per process */
+    SIM_SLOT_RECLAIM = SIM_PROCS, /* the slot of the reclaimer, behind one slot per process */
     SIM_SLOT_NOTIFY_LONG,
     SIM_SLOT_NOTIFY_SHORT,
     SIM_SLOT_MISC,
@@ -36,29 +36,32 @@ enum {
 
 enum sim_phase {
     SIM_IDLE,
-    SIM_CALLING, /* its slot is active */
+    SIM_CALLING, /* a call of the process is in flight in its slot */
     SIM_WAITING, /* told BLOCKED; polls */
-    SIM_PAUSED,  /* told to come back after the grace period */
+    SIM_PAUSED,  /* the process was answered DENIED_GRACE_PERIOD and waits before it asks again */
 };
 
 /* A process, which does one thing at a time. */
 struct sim_process {
     enum sim_phase phase;
-    struct sim_message want; /* what it is doing, ready to be sent again */
-    uint64_t since_ms;       /* when it began to ask for that */
-    bool listed;             /* among the kernel's waiting requests: GRANTED finds it */
-    bool granted;            /* GRANTED came while the call was still in flight */
-    bool granted_recorded;   /* ... and to a request by LOCK, as far as the server knew */
-    uint64_t granted_epoch;  /* by which server that was, which the client does not know */
-    uint32_t op;             /* the running number of the request in want */
-    uint32_t timer;          /* generation; one timer at a time */
-    uint64_t poll_ms;        /* when the next LOCK of a waiting process is due */
-    int32_t asked_at_state;  /* the server's state, as known when the LOCK was sent */
+    struct sim_message want; /* the request of the process, ready to be sent again */
+    uint64_t since_ms;       /* when the process began to ask for `want` */
+    /* The process is on the kernel's list of waiting requests, where GRANTED finds it. */
+    bool listed;
+    bool granted; /* GRANTED came while the LOCK was still in flight */
+    /* That GRANTED was for a LOCK, and not for an NM_LOCK, as far as the server knew. */
+    bool granted_recorded;
+    /* The epoch of the server that sent GRANTED; the client itself does not know it. */
+    uint64_t granted_epoch;
+    uint32_t op;            /* the running number of the request in `want` */
+    uint32_t timer;         /* generation of the process's only timer */
+    uint64_t poll_ms;       /* when the next LOCK of a waiting process is due */
+    int32_t asked_at_state; /* the server's state, as known when the LOCK was sent */
     struct sim_message
-        shared;     /* its last SHARE, also in a former life: programs repeat themselves */
-    bool again;     /* the host was booted since */
-    bool shy;       /* was told of a deadlock: lets go of everything next */
-    uint8_t tidied; /* files let go of at the end */
+        shared;     /* its last SHARE, even of an earlier incarnation: programs repeat themselves */
+    bool again;     /* the host was booted after that SHARE */
+    bool shy;       /* the process was told of a deadlock, and releases everything next */
+    uint8_t tidied; /* how many files the process has released at the end */
     bool finished;  /* the world is calm and this process has nothing left to do */
 };
 
@@ -70,14 +73,16 @@ struct sim_reclaim {
 
 struct sim_host {
     bool up;
-    bool dead;            /* and never comes back */
-    bool unmonitored;     /* uses NM_LOCK and SHARE only, as DOS clients do */
-    bool threaded;        /* its processes are threads of one, and share its locks and svid */
-    uint32_t life;        /* counts reboots */
-    uint32_t timer;       /* generation of the boot timer */
-    int32_t state;        /* own NSM state number, odd */
-    uint64_t monitor_ms;  /* from when on its status monitor answers, after a boot */
-    int32_t server_state; /* the server's, as last notified; 0: never */
+    bool dead;        /* the host stays down for good */
+    bool unmonitored; /* uses NM_LOCK and SHARE only, as DOS clients do */
+    /* The host's processes are threads of one process, and share its locks and its svid. */
+    bool threaded;
+    uint32_t life;  /* counts reboots */
+    uint32_t timer; /* generation of the boot timer */
+    int32_t state;  /* the host's own NSM state number, odd */
+    /* The moment after a boot at which the host's status monitor begins to answer. */
+    uint64_t monitor_ms;
+    int32_t server_state; /* the server's state number in the last notice; 0: no notice came yet */
     uint32_t xid;
     struct sim_process procs[SIM_PROCS];
     struct sim_slot slots[SIM_SLOTS];
@@ -86,7 +91,7 @@ struct sim_host {
     unsigned next_reclaim;
 };
 
-/* The svid of a process, or of the one that it is a thread of. */
+/* The svid of a process; threads have the svid of their process. */
 static inline unsigned sim_svid(const struct sim_host *host, unsigned proc)
 {
     return host->threaded ? 0 : proc;
@@ -96,7 +101,8 @@ void sim_client_start(struct sim_world *world, unsigned host);
 
 /* The machine is killed hard. It comes back after down_ms, or never when that is 0. */
 void sim_client_crash(struct sim_world *world, unsigned host, uint32_t down_ms);
-bool sim_client_is_up(const struct sim_world *world, unsigned host); /* with all its mounts */
+/* A machine goes up and down with all its mounts. */
+bool sim_client_is_up(const struct sim_world *world, unsigned host);
 
 void sim_client_on_message(struct sim_world *world, const struct sim_message *message);
 void sim_client_on_resend(struct sim_world *world, unsigned host, unsigned slot,

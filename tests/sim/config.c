@@ -2,7 +2,8 @@
 
 #include "oracle.h"
 
-/* Mostly nothing, else one of the given, so that worlds differ in kind and not only in degree. */
+/* Returns 0 in most draws, otherwise a number of the range, so that worlds differ in kind and not
+ * only in degree. */
 static uint32_t mostly_none(struct sim_rng *rng, uint32_t one_in, uint32_t low, uint32_t high)
 {
     return sim_rng_one_in(rng, one_in) ? sim_rng_range(rng, low, high) : 0;
@@ -71,7 +72,7 @@ static void draw_clients(struct sim_config *c, struct sim_rng *rng)
     c->free_alls = (uint16_t)mostly_none(rng, 6, 5, 30);
 }
 
-/* Drawn last, so that the other worlds stay as they were. */
+/* These settings are drawn last, so that older seeds still make the same worlds. */
 static void draw_process(struct sim_config *c, struct sim_rng *rng)
 {
     c->process = c->durable && sim_rng_one_in(rng, 3);
@@ -91,7 +92,8 @@ void sim_config_new_limits(struct sim_config *c, struct sim_rng *rng)
     c->max_locks_per_host = limit(rng);
 }
 
-/* Locks that are not recorded must be reclaimed, and a reclaim may fail by a limit. */
+/* Limits stay as they are where locks are not recorded: such locks must be reclaimed, and a limit
+ * could refuse the reclaim. */
 static void draw_new_limits(struct sim_config *c, struct sim_rng *rng)
 {
     c->new_limits = c->durable && !c->process && sim_rng_one_in(rng, 4);
@@ -100,14 +102,15 @@ static void draw_new_limits(struct sim_config *c, struct sim_rng *rng)
             1000;
 }
 
-/* A limit that was lowered could refuse the reclaim of a lock that is not recorded. */
+/* Starts with other settings exclude lowered limits, which could refuse the reclaim of a lock that
+ * is not recorded. */
 static void draw_starts(struct sim_config *c, struct sim_rng *rng)
 {
     c->reconfigures = c->host_crash_ms == 0 && !c->new_limits && sim_rng_one_in(rng, 3);
     c->late_ms_max = mostly_none(rng, 3, 1000, 30000);
 }
 
-/* Notices come late, so clients lock in grace without knowing of the restart. */
+/* Lets notices come late, so that clients lock in grace without knowing of the restart. */
 static void draw_unaware(struct sim_config *c, struct sim_rng *rng)
 {
     if (!c->conflict_mode || c->server_crash_ms == 0 || !sim_rng_one_in(rng, 3))
@@ -117,7 +120,7 @@ static void draw_unaware(struct sim_config *c, struct sim_rng *rng)
     c->server_crash_ms = sim_rng_range(rng, 20000, 80000);
 }
 
-/* A host that runs us in the place of rpc.statd, now and then, and is booted. */
+/* A host now and then runs our daemon in the place of rpc.statd, and is booted. */
 static void draw_roles(struct sim_config *c, struct sim_rng *rng)
 {
     c->roles = c->durable && !c->reconfigures && !c->new_limits && sim_rng_one_in(rng, 6);
@@ -129,7 +132,8 @@ static void draw_roles(struct sim_config *c, struct sim_rng *rng)
         c->host_crash_ms = sim_rng_range(rng, 20000, 100000);
 }
 
-/* The model counts limits, lies and registrations for each host, and not for each machine. */
+/* Machines with two mounts exclude some faults: the model counts limits, lies and registrations per
+ * host and not per machine. */
 static void draw_twins(struct sim_config *c, struct sim_rng *rng)
 {
     if (!sim_rng_one_in(rng, 5))
@@ -147,7 +151,7 @@ void sim_config_draw(struct sim_config *config, uint64_t seed)
     struct sim_rng rng;
 
     *config = (struct sim_config){.seed = seed};
-    sim_rng_init(&rng, seed ^ 0x686f6c6466617374u); /* the run draws from another stream */
+    sim_rng_init(&rng, seed ^ 0x686f6c6466617374u); /* the run itself draws from another stream */
     config->hosts = (uint8_t)sim_rng_range(&rng, 2, SIM_HOSTS);
     config->files = (uint8_t)sim_rng_range(&rng, 1, SIM_FILES);
     config->layout = (uint8_t)sim_rng_below(&rng, SIM_LAYOUTS);
@@ -165,7 +169,8 @@ void sim_config_draw(struct sim_config *config, uint64_t seed)
     config->stateless = sim_rng_one_in(&rng, 5);
     config->mixed = (uint16_t)mostly_none(&rng, 4, 50, 500);
     config->threads = sim_rng_one_in(&rng, 4);
-    if (config->threads && sim_rng_one_in(&rng, 2)) { /* grants that are undone */
+    /* Slow commits that often fail, so that grants to threads are undone. */
+    if (config->threads && sim_rng_one_in(&rng, 2)) {
         config->commit_fails = (uint16_t)sim_rng_range(&rng, 20, 200);
         config->commit_ms = sim_rng_range(&rng, 50, 500);
     }

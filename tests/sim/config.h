@@ -17,9 +17,9 @@
  */
 enum sim_twins {
     SIM_TWINS_NONE,
-    SIM_TWINS_TRANSPORT, /* one by TCP, one by UDP */
-    SIM_TWINS_SERVER,    /* by two addresses of the server */
-    SIM_TWINS_ADDRESS,   /* from two addresses of the machine */
+    SIM_TWINS_TRANSPORT, /* one mount uses TCP, the other UDP */
+    SIM_TWINS_SERVER,    /* the mounts use two addresses of the server */
+    SIM_TWINS_ADDRESS,   /* the mounts come from two addresses of the machine */
     SIM_TWINS_KINDS,
 };
 
@@ -33,7 +33,7 @@ struct sim_config {
     uint32_t busy_ms;     /* how long clients work and faults happen; then everything heals */
     uint32_t think_ms;    /* longest pause of a process between two requests */
     bool duplicate_cache; /* only without it must the network keep the order */
-    uint8_t check_every;  /* hf_core_verify_invariants() after every n-th event */
+    uint8_t check_every;  /* hf_core_verify_invariants() is called after every n-th event */
 
     /* The server's configuration (SPEC section 6). */
     bool durable;
@@ -45,14 +45,14 @@ struct sim_config {
     uint32_t grace_ms;
     uint32_t linger_ms;
     uint32_t in_flight;
-    int8_t drift; /* of the server's clock, per mille */
+    int8_t drift; /* how much the server's clock is too fast or too slow, per mille */
     uint32_t max_clients;
     uint32_t max_locks;
     uint32_t max_locks_per_client;
     uint32_t max_locks_per_file;
     uint32_t max_locks_per_host;
     uint32_t max_waiters;
-    bool new_limits;         /* they are high at first, and change at each start */
+    bool new_limits;         /* limits are high at first, and change at each start */
     uint32_t release_budget; /* how much work one slice of a release does */
     uint32_t serve_budget;   /* how much work one tick spends on serving waiters */
 
@@ -70,7 +70,7 @@ struct sim_config {
     uint16_t commit_fails;
     uint16_t commit_unknown;
 
-    /* What clients do besides locking; per mille and step. */
+    /* What clients do besides locking: chances per mille and step. */
     uint16_t signals;
     uint16_t nm_locks;
     uint16_t shares;
@@ -78,15 +78,16 @@ struct sim_config {
     uint16_t mons;
     uint16_t lies; /* a stranger uses another host's name */
     uint16_t free_alls;
-    bool threads;   /* the processes of every second host are threads of one: one owner */
-    uint16_t grows; /* a LOCK is of more than the process has, or of that in another mode */
-    uint16_t mixed; /* repeats of a LOCK as NM_LOCK, or the reverse, by monitored hosts */
+    bool threads; /* the processes of every second host are threads of one: one owner */
+    /* Chance of a LOCK that takes more than the process has, or the same in another mode. */
+    uint16_t grows;
+    uint16_t mixed; /* chance that a monitored host repeats a LOCK as NM_LOCK, or the reverse */
     enum sim_twins twins;
     bool stateless; /* every second host tells no state number in its LOCKs */
 
     /* Mean pauses between faults of each kind; 0: never. */
     uint32_t server_crash_ms;
-    uint32_t host_crash_ms; /* of the server's host */
+    uint32_t host_crash_ms; /* mean pause between crashes of the server's host */
     uint32_t server_stop_ms;
     uint32_t simu_crash_ms;
     uint32_t client_crash_ms;
@@ -94,17 +95,19 @@ struct sim_config {
     uint32_t store_outage_ms;
     uint32_t wall_jump_ms;
     uint32_t operator_ms;
-    bool monitor;      /* the server is a status monitor only: locks are the kernel's business */
-    bool roles;        /* which may change at each start */
+    bool monitor;      /* the server is a status monitor only: the kernel serves the locks */
+    bool roles;        /* the role (monitor or lock manager) may change at each start */
     bool reconfigures; /* a start may have another durability and grace mode than the run before */
     uint32_t
-        late_ms_max; /* after a start, some of our addresses are not up for so long; 0: all are */
-    uint8_t dead_for_good; /* one in n client crashes is the last; 0: none */
+        /* The longest time after a start that some of our addresses are not up; 0: all are up at
+           once. */
+        late_ms_max;
+    uint8_t dead_for_good; /* one in n client crashes is for good; 0: every host comes back */
 };
 
 void sim_config_draw(struct sim_config *config, uint64_t seed);
 
-/* The operator changes the limits over a restart of the server. */
+/* Changes the limits, as an operator may between two runs of the server. */
 void sim_config_new_limits(struct sim_config *config, struct sim_rng *rng);
 
 #endif

@@ -3,8 +3,8 @@
 #include "predict.h"
 #include "world.h"
 
-/* What owners lost in this event, say by a crash of their host, they hold no longer. Whether they
- * may lose it is checked elsewhere (reconcile.c). */
+/* Removes from `held` what owners lost in this event, say by a crash of their host. Another check
+ * (reconcile.c) judges whether they may lose it. */
 static void drop_lost(struct sim_oracle *held, const struct sim_oracle *now)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {
@@ -64,7 +64,8 @@ void sim_cycles_remember(struct sim_model *model, const struct sim_waiter *waite
         model->passing[model->n_passing++ % SIM_PASSING] = waiter->id;
 }
 
-/* No held lock conflicts with the waiter, and it queues behind no other or passes them. */
+/* True if no held lock conflicts with the waiter, and no waiter ahead holds it up (or it may pass
+ * them). */
 static bool can_be_granted(const struct sim_model *model, unsigned place, bool passes)
 {
     const struct sim_waiter *w = &model->waiters[place];
@@ -79,8 +80,9 @@ static bool can_be_granted(const struct sim_model *model, unsigned place, bool p
     return true;
 }
 
-/* Of the waiters that the core has granted in this event, the one that was next; -1: none is left
- * that can be granted. Those that passed before the event come before those that may pass since. */
+/* Finds which of the waiters that the core granted in this event came next; -1 if no granted waiter
+ * is left that can be granted. Waiters that passed before the event come before those that may pass
+ * only since. */
 static int next_granted(const struct sim_model *model, const struct sim_seen *now)
 {
     int next = -1;
@@ -90,7 +92,7 @@ static int next_granted(const struct sim_model *model, const struct sim_seen *no
 
         if (sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0 ||
             !sim_seen_has_lock(now, w))
-            continue; /* still waits, or waits no longer because its host is silent or gone */
+            continue; /* it still waits, or left the queue because its host is silent or gone */
         if (can_be_granted(model, i, w->passes))
             return (int)i;
         if (next < 0 && w->may_pass && can_be_granted(model, i, true))
@@ -105,7 +107,8 @@ void sim_cycles_note_between(struct sim_model *model, const struct sim_seen *now
     int next;
 
     then = *model;
-    drop_lost(&then.held, &now->held); /* an owner that lost a lock may queue behind others now */
+    /* An owner that lost a lock may have to queue behind others now. */
+    drop_lost(&then.held, &now->held);
     sim_cycles_note(&then);
     while ((next = next_granted(&then, now)) >= 0) {
         struct sim_waiter w = then.waiters[next];
@@ -129,7 +132,8 @@ void sim_cycles_check(struct sim_world *world)
     const struct sim_model *model = &world->model;
     bool unfinished = hf_core_deadline(world->server.core) == 0;
 
-    for (unsigned i = 1; i < model->n_waiters; i++) { /* the first is behind no other */
+    /* The first waiter has no other ahead of it. */
+    for (unsigned i = 1; i < model->n_waiters; i++) {
         const struct sim_waiter *w = &model->waiters[i];
 
         if (!unfinished && sim_predict_is_in_cycle(model, i, true))

@@ -7,27 +7,23 @@
 
 #include "model.h"
 
-/*
- * Other waiters were granted or locks were lost in the same event (seed 24550), which has made this
- * waiter's place in the queue part of a cycle. Looks at the model as if that had happened and it
- * alone still waited.
- */
+/* True if this waiter's place became part of a cycle because other waiters were granted or locks
+ * were lost in the same event (seed 24550). Looks at the model as if that had happened and only
+ * this waiter were still waiting. */
 bool sim_cycles_since(const struct sim_model *model, unsigned place, const struct sim_seen *now);
 
 /* From now on the waiters whose places close a cycle may pass; the core chooses which of them. */
 void sim_cycles_note(struct sim_model *model);
 
 /* A waiter that waits again after a restart, because its grant was not recorded, may still pass.
- * The first says whether the waiter with this id was ever part of a cycle; the second remembers it.
- */
+ * The first function says whether the waiter with this id was ever part of a cycle; the second
+ * notes that it was. */
 bool sim_cycles_had(const struct sim_model *model, uint64_t id);
 void sim_cycles_remember(struct sim_model *model, const struct sim_waiter *waiter);
 
-/*
- * A grant can close a cycle that the next grant of the same event opens again (seed 80018261).
- * The core lets a waiter pass in between; it may still wait when the event is over. So repeats the
- * event's grants one by one and notes the cycles after each.
- */
+/* A grant can close a cycle that the next grant of the same event opens again (seed 80018261). The
+ * core lets a waiter pass in between, and that waiter may still wait when the event is over. So
+ * this function repeats the event's grants one by one and notes the cycles after each. */
 void sim_cycles_note_between(struct sim_model *model, const struct sim_seen *now);
 
 /*

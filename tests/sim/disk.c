@@ -13,7 +13,7 @@ static void read_client(struct sim_world *world, const struct stored_record *rec
     if (hf_record_decode_client(record_bytes(record), &client) < 0 || client.n_addrs == 0) {
         if (record->len == 0)
             sim_world_violation(world, "records are well-formed", "an empty client record");
-        return; /* an SM_MON registration may know no address */
+        return; /* an SM_MON registration may have no address */
     }
     host = sim_host_of_record(&client);
     if (client.protocol == HF_PROTOCOL_NLM && host >= 0 &&
@@ -34,13 +34,13 @@ static int host_of_lock(struct sim_world *world, const struct hf_record_lock *lo
     return sim_host_of_record(&client);
 }
 
-/* In the order of their places. */
+/* Inserts a waiter by its place in the queue. */
 static void add_waiter(struct sim_waiter *waiters, unsigned *n, const struct sim_waiter *waiter)
 {
     unsigned i = *n;
 
     if (*n == SIM_WAITERS)
-        return; /* the view shows that there are too many */
+        return; /* reading the view reports that there are too many waiters */
     ++*n;
     for (; i > 0 && waiters[i - 1].id > waiter->id; i--)
         waiters[i] = waiters[i - 1];

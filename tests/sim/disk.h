@@ -1,8 +1,6 @@
-/*
- * Reads what is on the simulated disk in the terms of the oracle: which cells are held according to
- * the lock records, which hosts are registered, which epoch it is. This is what a promise must be
- * backed by.
- */
+/* Reads the simulated disk in the terms of the oracle: which cells are held according to the lock
+ * records, which hosts are registered, and which epoch it is. Whatever the server has promised must
+ * be found there. */
 #ifndef HF_SIM_DISK_H
 #define HF_SIM_DISK_H
 

@@ -8,10 +8,9 @@
 
 enum { REPEAT_ONE_IN = 8 };
 
-/*
- * True if the sender has done something else since, or died: an old copy that slipped past the
- * duplicate cache, or that found it emptied by a restart. NLM cannot tell, so it is executed; what
- * the client believes about these cells is then no longer a promise of ours.
+/* True if the sender has crashed or sent another request since: then this is an old copy that the
+ * duplicate cache did not catch, or that came after a restart had emptied it. NLM cannot tell, so
+ * the server executes it; what the client believes about these cells no longer counts as a promise.
  */
 static bool is_stale(const struct sim_world *world, const struct sim_message *r)
 {
@@ -24,10 +23,8 @@ static bool is_stale(const struct sim_world *world, const struct sim_message *r)
     return !host->slots[r->slot].active || host->slots[r->slot].call.xid != r->xid;
 }
 
-/*
- * A reclaim of something that was granted anew since the restart, in that mode or a stronger one,
- * changes nothing: what the server has is newer than what the client remembers.
- */
+/* True if what a reclaim names was granted anew since the restart, in that mode or a stronger one.
+ * Such a reclaim changes nothing: the server's lock is newer than what the client remembers. */
 static bool is_newer(const struct sim_model *model, const struct sim_message *r)
 {
     unsigned owner = sim_owner(r->host, r->proc);
@@ -41,9 +38,10 @@ static bool is_newer(const struct sim_model *model, const struct sim_message *r)
     return true;
 }
 
-/* Nor does a reclaim weaken a part that was upgraded since the restart; outside grace (seed
- * 500134101: the reclaim in grace was undone with its batch) it changes nothing at all. What the
- * host's newest life took and reclaims is still of that life (CRS-02). */
+/* Applies a reclaim to the model. It never weakens a part that was upgraded since the restart;
+ * outside grace (seed 500134101: the reclaim in grace was undone with its batch) it changes nothing
+ * at all. What the host's newest incarnation took and reclaims stays of that incarnation (CRS-02).
+ */
 static void follow_reclaim(struct sim_model *model, const struct sim_message *r, uint64_t seq)
 {
     unsigned owner = sim_owner(r->host, r->proc);
@@ -86,7 +84,8 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
 
         if (r->block)
             sim_model_grants_over(&world->model, owner, r->range);
-        if (place >= 0 && r->block) /* it waited for that, and got it by another grant */
+        if (place >= 0 &&
+            r->block) /* the owner waited for this range, and got it by another grant */
             sim_model_remove_waiter(&world->model, (unsigned)place);
         sim_model_locked(&world->model, owner, r->range, r->exclusive, r->state, seq);
         world->stats.grants++;
@@ -96,7 +95,7 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
     } else if (stat == HF_STAT_DEADLCK) {
         int place = sim_model_find_repeated(&world->model, owner, r->range, r->exclusive);
 
-        if (place >= 0) /* a cycle that closed by itself, and was found now */
+        if (place >= 0) /* a cycle that had closed by itself was found now */
             sim_model_remove_waiter(&world->model, (unsigned)place);
         world->stats.deadlocks++;
     }
@@ -107,8 +106,8 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
 /*
  * Where locks are not recorded, a client can reclaim what it only believes to have: a grant that
  * lapsed. The server cannot tell (SPEC section 4: "reclaims are checked per client"), and it may
- * come before the rightful owner does. Neither can count on these cells any more; owners whose
- * locks do not conflict with it can.
+ * come before the rightful owner does. Neither of the two can count on these cells any more; other
+ * owners, whose locks do not conflict, can.
  */
 static void usurp(struct sim_world *world, const struct sim_message *r)
 {
@@ -127,12 +126,11 @@ static void usurp(struct sim_world *world, const struct sim_message *r)
     }
 }
 
-/*
- * The server was killed while it verified a notice, which may have been forged. It has recorded
- * that a new life may have begun then, and to it belongs what the host has locked since. The host's
- * FREE_ALL, which names the state that it has had all along, may then count as a delayed one of the
- * former life, and leave that (CRS-02, seed 13031).
- */
+/* True if the server was killed while it verified a notice that may have been forged. It has then
+ * recorded that the host may have restarted, and ascribes to the new incarnation what the host has
+ * locked since. The host's FREE_ALL names the state that the host has had all along, may therefore
+ * count as a delayed one of the former incarnation, and then leaves those locks (CRS-02, seed
+ * 13031). */
 static bool is_doubtful(struct sim_world *world, unsigned host)
 {
     if (world->model.doubtful[host])
@@ -140,7 +138,7 @@ static bool is_doubtful(struct sim_world *world, unsigned host)
     return world->model.doubtful[host];
 }
 
-/* The model does what the answer says was done. */
+/* Changes the model as the core's answer says that the core has changed. */
 static void follow(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
                    uint64_t seq)
 {
@@ -149,7 +147,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     int place;
 
     if (r->named != r->host)
-        return; /* a request under a false name must not change any lock */
+        return; /* a request under a false name must change no lock */
     switch (r->call) {
     case SIM_CALL_LOCK:
     case SIM_CALL_NM_LOCK:
@@ -186,7 +184,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     }
 }
 
-/* TEST names an owner that really is in the way (NLM-04). */
+/* Checks that TEST names an owner that really holds a conflicting lock (NLM-04). */
 static void check_holder(struct sim_world *world, const struct sim_message *r,
                          const struct hf_holder *holder)
 {
@@ -232,7 +230,7 @@ static bool any_passed(const struct sim_seen *before, const struct sim_seen *aft
 }
 
 /*
- * A LOCK or SHARE never makes more of what is counted than a limit allows, granted or waiting.
+ * No LOCK or SHARE, granted or waiting, may bring a count above its limit.
  * (What was more already, because an UNLOCK cut a lock in two, may stay; and in grace a part of
  * what was held may be granted as if it were reclaimed.) Not checked when a LOCK also let a waiter
  * pass, whose grant is never refused.
@@ -260,11 +258,10 @@ static void check_limits(struct sim_world *world, const struct sim_message *r)
     check_limit(world, "locks in all", was.in_all, is.in_all, c->max_locks);
 }
 
-/*
- * The owner has another request in the queue: an old copy, or what is left of one. Also one for
- * just this range: what an UNLOCK frees may go to it, and a second UNLOCK frees that again; and
- * what a LOCK that does not wait gets, it is granted as well, and told so by a callback.
- */
+/* True if the owner has another request in the queue: an old copy, or what is left of one. A
+ * request for the very same range counts, too, because an UNLOCK may free the range for it, and a
+ * second UNLOCK then frees that grant again. A LOCK that does not wait can also satisfy the waiting
+ * one, whose grant a callback tells. */
 static bool waits_for_else(const struct sim_model *model, const struct sim_message *r)
 {
     for (unsigned i = 0; i < model->n_waiters; i++) {
@@ -290,7 +287,8 @@ static bool cancelled_what_it_holds(const struct sim_seen *between, const struct
            sim_predict_covers(&between->held, sim_owner(r->host, r->proc), r->range, r->exclusive);
 }
 
-/* "A repeated request changes nothing": asked twice in one breath, it gives the same twice. */
+/* "A repeated request changes nothing": asks twice without a pause, and expects the same answer
+ * twice. */
 static void repeat(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
                    struct sim_asked **asked)
 {
@@ -300,35 +298,36 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
     enum hf_stat second;
 
     if (sim_decided.answer.ticket.decision != 0)
-        return; /* a release in slices: the repeat would make the next one */
+        return; /* releases are made in slices, and the repeat would make the next one */
     if (waits_for_else(&world->model, r))
-        return; /* what this one gets may let the other pass */
+        return; /* what this request gets may let the waiting one pass */
     sim_model_look(world, before);
     if (before->n_waiters != world->model.n_waiters)
-        return; /* it let a waiter pass, and what that one gave up may have become its own */
+        return; /* the request let a waiter pass, and may have got what that waiter gave up */
     again = sim_wire_ask(world, r);
     second = sim_decided.answer.stat;
     if (world->heap.failed) {
         sim_wire_hush(again);
-        return; /* it was the second that memory failed */
+        return; /* an allocation failed in the second call only */
     }
     sim_model_look(world, after);
     if (second != stat && !cancelled_what_it_holds(before, r, stat, second))
         sim_world_violation(world, "a repeated request changes nothing", "%s: first %s, then %s",
                             sim_call_name((enum sim_call)r->call), sim_stat_name(stat),
                             sim_stat_name(second));
-    /* Not the digest: the repeat may find two touching locks of the owner, one of them reclaimed
-     * just now, and make one record of the two. */
+    /* The digests are not compared: the repeat may find two touching locks of the owner, one of
+     * them reclaimed just now, and merge their records. */
     if (!sim_seen_equal(before, after))
         sim_world_violation(world, "a repeated request changes nothing",
                             "%s changed the state: waiters %u to %u, granting %u to %u",
                             sim_call_name((enum sim_call)r->call), before->n_waiters,
                             after->n_waiters, before->n_granting, after->n_granting);
-    sim_wire_hush(*asked); /* keep the repeat's answer, which would show if it did not wait */
+    sim_wire_hush(*asked); /* the repeat's answer is kept to see whether the repeat waited */
     *asked = again;
 }
 
-/* A LOCK tells of a new life: until the notice comes, this is where it began. */
+/* A LOCK that tells a new state number marks the beginning of an incarnation, until the notice
+ * itself comes. */
 static void note_told(struct sim_world *world, const struct sim_message *r, enum hf_stat stat)
 {
     bool locks = sim_is_lock(r);
@@ -337,14 +336,14 @@ static void note_told(struct sim_world *world, const struct sim_message *r, enum
         return;
     if (stat == HF_STAT_DENIED_GRACE_PERIOD && !r->reclaim && world->model.seen.grace &&
         (!world->config.conflict_mode || sim_server_is_blind(world)))
-        return; /* strict grace refuses it before it is looked at */
+        return; /* strict grace refuses the request before its state number is looked at */
     if (r->state != world->model.told[r->host] && r->state != sim_recorded_state(world, r->host))
         world->model.told[r->host] = r->state;
     if (r->state == world->model.told[r->host])
         world->model.told_unsure[r->host] = false;
 }
 
-/* Where the model allowed more than one answer, because it does not know enough. */
+/* Counts the answers that the model could not judge, because it allowed more than one. */
 static void count_excuses(struct sim_world *world, const struct sim_message *r, unsigned allowed,
                           enum hf_stat stat)
 {
@@ -365,8 +364,8 @@ static void count_excuses(struct sim_world *world, const struct sim_message *r, 
         sim_excuse(world, SIM_EXCUSE_RECLAIM_EITHER);
 }
 
-/* The request waits, and counts on a record: the server has seen a LOCK, and not an NM_LOCK only.
- */
+/* Notes that the request waits and counts on a record: the server has seen a LOCK of it, and not
+ * only an NM_LOCK. */
 static void note_recorded(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
                           bool waited)
 {
@@ -374,12 +373,13 @@ static void note_recorded(struct sim_world *world, const struct sim_message *r, 
         return;
     if (r->call == SIM_CALL_LOCK)
         world->model.locked_op[sim_owner(r->host, r->slot)] = r->hidden.op;
-    else if (!waited) /* no thread's request waits any more */
+    else if (!waited) /* no thread of this process waits any more */
         memset(&world->model.locked_op[sim_owner(r->host, 0)], 0,
                SIM_PROCS * sizeof(world->model.locked_op[0]));
 }
 
-/* A LOCK that is denied calls off no callback: another thread of its process waits for that. */
+/* Checks that a denied LOCK leaves callbacks in flight alone: another thread of its process waits
+ * for them. */
 static void check_callbacks(struct sim_world *world, unsigned owner)
 {
     const struct sim_seen *before = &world->model.seen;
@@ -405,7 +405,7 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     struct sim_asked *asked = sim_wire_ask(world, r);
     struct hf_answer answer = sim_decided.answer;
 
-    if (!asked->decided) { /* the store is down: nothing came as far as the core */
+    if (!asked->decided) { /* the store was down, so the request did not reach the core */
         sim_wire_leave(asked);
         return;
     }
@@ -421,7 +421,8 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
                     r->reclaim ? " reclaim" : "", r->range.file, r->range.first, r->range.last,
                     r->exclusive ? "exclusive" : "shared", sim_stat_name(answer.stat),
                     (unsigned long long)answer.ticket.seq);
-    /* No share is given at the beginning of an epoch, when every answer waits for its record. */
+    /* At the beginning of an epoch every answer waits for its record, so a SHARE is not granted
+     * then. */
     if (r->call == SIM_CALL_SHARE && answer.ticket.seq > hf_core_durable(world->server.core))
         allowed |= SIM_STAT_BIT(HF_STAT_DENIED_GRACE_PERIOD);
     count_excuses(world, r, allowed, answer.stat);
@@ -439,10 +440,12 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     if (answer.stat == HF_STAT_DENIED && sim_is_lock(r))
         check_callbacks(world, sim_owner(r->host, r->proc));
     follow(world, r, answer.stat, answer.ticket.seq);
-    /* Not while the core still has something to try again, which it may do with any request. */
+    /* Repeats are not checked while the core still has something to try again, which it may do
+     * during any request. */
     if (world->now_ms > world->model.redo_until_ms && !world->heap.failed &&
         answer.stat != HF_STAT_DENIED_NOLOCKS && sim_rng_one_in(&world->rng, REPEAT_ONE_IN) &&
-        !(waited && answer.stat == HF_STAT_DEADLCK)) /* it left the queue: that is a change */
+        !(waited &&
+          answer.stat == HF_STAT_DEADLCK)) /* the request left the queue, which is a change */
         repeat(world, r, answer.stat, &asked);
     sim_wire_leave(asked);
 }
@@ -489,7 +492,7 @@ static void begin_to_verify(struct sim_world *world, unsigned host, int32_t clai
     struct sim_notice *notice = &world->model.notice[host];
 
     if (notice->pending)
-        return; /* it joins the one that is being verified */
+        return; /* this notice joins the question about the earlier one */
     *notice = (struct sim_notice){.pending = true,
                                   .claimed = claimed,
                                   .recorded = recorded,
@@ -499,8 +502,8 @@ static void begin_to_verify(struct sim_world *world, unsigned host, int32_t clai
     sim_model_host_notified(&world->model, host, notice->hinted && recorded > 0 ? claimed : -1);
 }
 
-/* Another notice of the host was decided since, so this one was, too; its answer may still wait for
- * the batch of its own decision (seed 110017632). */
+/* Another notice of the host was decided since, so all earlier ones are decided, too. The answer to
+ * this one may still wait for the batch of its own decision (seed 110017632). */
 static void notices_are_overtaken(struct sim_world *world, unsigned host, int32_t claimed)
 {
     hf_list_foreach (node, &world->server.wire.asked) {
@@ -511,8 +514,8 @@ static void notices_are_overtaken(struct sim_world *world, unsigned host, int32_
     }
 }
 
-/* From now on the server knows the host by this state. What the host told before with another one
- * is no sign of a life that follows (seed 14696: the notice was forged, and the next one is not).
+/* From now on the server knows the host by this state. A different state that the host told earlier
+ * is no sign of a later incarnation (seed 14696: the notice was forged, and the next one is not).
  */
 static void is_believed(struct sim_world *world, unsigned host, int32_t claimed)
 {
@@ -532,7 +535,7 @@ static void is_believed(struct sim_world *world, unsigned host, int32_t claimed)
     }
 }
 
-/* A notice counts at once. What the host took by LOCKs that told the claimed state stays. */
+/* Applies a notice that counts at once. Locks whose LOCK told the claimed state stay. */
 static void host_restarted(struct sim_world *world, unsigned host, int32_t claimed,
                            int32_t recorded, bool at_once)
 {
@@ -552,8 +555,8 @@ static void host_restarted(struct sim_world *world, unsigned host, int32_t claim
     is_believed(world, host, claimed);
 }
 
-/* The release of what a host had before it came up in the claimed state is made in slices. A notice
- * that is repeated meanwhile takes nothing more. */
+/* The core releases what the host held before it reached the claimed state, and does so in slices.
+ * A repeat of the notice takes nothing more. */
 void sim_door_undecided(struct sim_world *world, unsigned h, int32_t claimed, int32_t recorded)
 {
     struct sim_model *model = &world->model;
@@ -570,11 +573,9 @@ void sim_door_undecided(struct sim_world *world, unsigned h, int32_t claimed, in
     model->releasing[h] = claimed;
 }
 
-/*
- * SEC-04: what the notice takes may go now, if the monitor confirms it or cannot be asked; if the
- * monitor contradicts it nothing may go, and the model misses whatever does. What the host got
- * since the notice came stays. With a small budget it goes in slices, and not in this event.
- */
+/* SEC-04: if the monitor confirms the notice or cannot be asked, the locks that it concerns may go.
+ * If the monitor contradicts it, none may go, and the model reports any that does. What the host
+ * got after the notice came stays. With a small budget the release continues after this event. */
 static void decided(struct sim_world *world, unsigned host, bool refuted)
 {
     struct sim_notice *notice = &world->model.notice[host];
@@ -623,8 +624,8 @@ static void follow_notice(struct sim_world *world, const struct sim_message *r, 
     }
 }
 
-/* A notice of a machine concerns all clients that it is, by which mount it may come; of each the
- * server decides alone, and the answer tells of none. */
+/* A notice of a machine concerns all clients that the machine is known as, whichever mount it comes
+ * by. The server decides for each client separately, and the answer tells of none. */
 static void follow_notice_of_twin(struct sim_world *world, unsigned h, int32_t state,
                                   int32_t recorded)
 {
@@ -639,7 +640,7 @@ static void follow_notice_of_twin(struct sim_world *world, unsigned h, int32_t s
     }
 }
 
-/* The server verifies it, or it is true and the server has not taken it in. */
+/* True if the server is still verifying this notice, or has not taken a true one in yet. */
 static bool is_undecided(struct sim_world *world, unsigned h, int32_t state)
 {
     const struct sim_notice *notice = &world->model.notice[h];
@@ -647,7 +648,7 @@ static bool is_undecided(struct sim_world *world, unsigned h, int32_t state)
     struct hf_view_client client;
 
     if (!find_client(world, h, &client) || client.record.state == state)
-        return false; /* FREE_ALL can be faster */
+        return false; /* FREE_ALL may have told the state before */
     if (notice->pending && notice->claimed == state && client.verifying)
         return true;
     return host->up && host->state == state && client.record.state > 0 &&
@@ -665,12 +666,11 @@ bool sim_door_is_undecided(struct sim_world *world, const struct sim_message *no
     return false;
 }
 
-/*
- * NSM-05: the same notice again is a no-op; one with another state, from the host's own address,
- * takes everything the host had; but not what it locked since it came up, if the notice was slower
- * than its first LOCK and that told the new state. What was asked with the old state goes in any
- * case, also if it was asked late. (Of what was asked without one, the model does not know.)
- */
+/* NSM-05: a repeated notice changes nothing. A notice with a new state, from the host's own
+ * address, releases everything that the host had; except what it locked since it came up, if its
+ * first LOCK arrived before the notice and told the new state. Requests that told the old state are
+ * dropped in any case, even if they came late. (About requests that told no state the model knows
+ * nothing.) */
 static void execute_notify(struct sim_world *world, const struct sim_message *r)
 {
     int32_t recorded[SIM_HOSTS];

@@ -44,7 +44,7 @@ enum {
     CLIENTS = 2,
     RANGES = 3,
     DEPTH_MAX = 8,
-    MERGE_FROM = 4, /* after so many operations, equal states are continued only once */
+    MERGE_FROM = 4, /* from this many operations on, a state is continued only once */
     SEEN_SIZE = 1 << 20,
 };
 
@@ -59,7 +59,8 @@ struct step {
     bool exclusive;
 };
 
-/* A state, with how many operations may follow; and how many sequences begin there. */
+/* A state and the number of operations that may still follow, with the number of sequences that
+ * begin there. */
 struct seen_state {
     uint64_t key; /* 0: free */
     uint64_t sequences;
@@ -99,7 +100,7 @@ static struct sim_config small_world(bool strict)
                                .max_waiters = 1000};
 }
 
-/* Commits succeed at once, callbacks are taken at once, and nothing stays in the network. */
+/* Lets commits and callbacks succeed at once, until the network holds no message. */
 static void settle(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -158,7 +159,7 @@ static void start(struct search *search)
     settle(world);
 }
 
-/* True if the step makes sense here at all: CANCEL needs a waiter, a LOCK beside one, too. */
+/* True if the step is possible here: CANCEL needs a waiter, and so does a LOCK beside one. */
 static bool applies(const struct search *search, const struct step *step)
 {
     const struct sim_model *model = &search->world.model;
@@ -204,7 +205,7 @@ static void apply(struct search *search, const struct step *step)
     settle(world);
 }
 
-/* Everything that must change nothing, asked for at this state. */
+/* Sends each request that must change nothing in this state, and compares the states. */
 static void probe(struct search *search)
 {
     struct sim_world *world = &search->world;
@@ -236,7 +237,8 @@ static void probe(struct search *search)
         sim_world_violation(world, "a repeated request changes nothing", "a probe did");
 }
 
-/* Killed and started again: the same state, and every lock comes back to its owner alone. */
+/* Kills and starts the server: the state must be the same, and each lock must be reclaimable by its
+ * owner only. */
 static void crash(struct search *search)
 {
     struct sim_world *world = &search->world;
@@ -257,7 +259,7 @@ static void crash(struct search *search)
 
             request.host = (uint8_t)(CLIENTS - 1 - h);
             if (sim_oracle_holds(&held, sim_owner(request.host, 0), range, SIM_FREE))
-                ask(world, request); /* not its own: the model says DENIED */
+                ask(world, request); /* a reclaim by another owner: the model says DENIED */
             request.host = h;
             ask(world, request);
             settle(world);
@@ -284,7 +286,7 @@ static void report(struct search *search, unsigned depth)
     putchar('\n');
 }
 
-/* Everything about a state that can decide what follows. */
+/* A hash of everything in a state that can influence what follows. */
 static uint64_t key_of(const struct search *search, unsigned left)
 {
     const struct sim_model *model = &search->world.model;
@@ -301,7 +303,7 @@ static uint64_t key_of(const struct search *search, unsigned left)
     return mix.hash | 1;
 }
 
-/* The place of a key; free if it was not seen yet. */
+/* The table entry of a key, or the free entry where it belongs. */
 static struct seen_state *find_state(struct search *search, uint64_t key)
 {
     uint64_t i = key >> 1;
@@ -311,7 +313,7 @@ static struct seen_state *find_state(struct search *search, uint64_t key)
     return &search->seen[i % SEEN_SIZE];
 }
 
-/* Notes the state itself, however many operations may follow; true if it is new. */
+/* Remembers the state, whatever number of operations may follow; true if it is new. */
 static bool is_new(struct search *search)
 {
     struct seen_state *state = find_state(search, key_of(search, DEPTH_MAX + 1));
@@ -323,17 +325,18 @@ static bool is_new(struct search *search)
     return true;
 }
 
-/* Brings the world to where the first steps lead. */
+/* Replays the first `depth` steps in a new world. */
 static void replay(struct search *search, unsigned depth)
 {
     start(search);
-    search->world.config.check_every = 0; /* each was looked at when it was the last */
+    /* Earlier steps were checked when they were the last of their sequence. */
+    search->world.config.check_every = 0;
     for (unsigned i = 0; i < depth; i++)
         apply(search, &search->steps[i]);
     search->world.config.check_every = 1;
 }
 
-/* One step more; false if it changed nothing. */
+/* Executes one more step; false if it changed nothing. */
 static bool step_on(struct search *search, const struct step *step)
 {
     struct sim_world *world = &search->world;
@@ -445,6 +448,7 @@ int sim_run_exhaustive(unsigned depth)
     static struct search search;
 
     explore(&search, true, depth);
-    explore(&search, false, depth > 1 ? depth - 1 : depth); /* differs only after a restart */
+    /* Durability makes a difference only after a restart. */
+    explore(&search, false, depth > 1 ? depth - 1 : depth);
     return tap_done();
 }

@@ -4,11 +4,9 @@
 
 #include "tap.h"
 
-/*
- * Short worlds with something of everything (waiters, a crash of a client and of the server, a
- * reclaim, notices, shares), each run once for every allocation the core makes in it, failing just
- * that one, and once for every commit; then again with several in a row.
- */
+/* Runs short worlds with something of everything (waiters, a crash of a client and of the server, a
+ * reclaim, notices, shares): once for every allocation that the core makes, failing just that one,
+ * and once for every commit; then again with several failures in a row. */
 enum { SCENARIOS = 5 };
 
 static struct sim_config scenario(unsigned i)
@@ -51,7 +49,7 @@ static struct sim_config scenario(unsigned i)
     return config;
 }
 
-/* What fails: from the given allocation or commit on, so many. */
+/* What fails: n allocations or commits in a row, from number `at` on. */
 struct failure {
     bool allocations;
     uint64_t at; /* 0: nothing */
@@ -73,7 +71,8 @@ static bool run_one(struct sim_world *world, unsigned i, struct failure failure)
     return sim_world_run(world);
 }
 
-/* Each of the first `count` in turn begins a row of n failures. */
+/* Runs the scenario `count` times: in each run, n allocations or commits in a row fail, beginning
+ * with the next one. */
 static void fail_each(unsigned i, bool allocations, uint64_t count, uint64_t n)
 {
     static struct sim_world world;

@@ -4,7 +4,7 @@
 
 #include "tap.h"
 
-enum { FIRST = 50 }; /* so many worlds come before the known ones */
+enum { FIRST = 50 }; /* this many fresh worlds run before the known seeds */
 
 static bool is_quiet(struct sim_world *world, uint64_t seed, uint64_t *events)
 {

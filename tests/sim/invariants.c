@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------ holders and beliefs */
 
-/* Two owners in one cell, one of them exclusive. -1 in *a if there are none. */
+/* Finds a cell of which two owners hold locks, one of them exclusive. *a is -1 if there is none. */
 static void find_conflict(const struct sim_oracle *oracle, const struct sim_oracle *except, int *a,
                           int *b)
 {
@@ -53,10 +53,8 @@ static void check_conflicts(struct sim_world *world)
         sim_world_violation(world, "no two conflicting received grants", "owners %d and %d", a, b);
 }
 
-/*
- * Locks that are not recorded come back only by being reclaimed. Until grace is over the server
- * need not know of them, as long as no other owner can get in their way.
- */
+/* True if a lock that is not recorded can still be reclaimed: it comes back in no other way. Until
+ * grace is over the server need not know of it, as long as no other owner can take the cell. */
 static bool waits_for_reclaim(struct sim_world *world, unsigned owner, unsigned f, unsigned c)
 {
     struct sim_server *server = &world->server;
@@ -70,7 +68,7 @@ static bool waits_for_reclaim(struct sim_world *world, unsigned owner, unsigned 
     if (world->model.seen.grace && !unreachable)
         return true;
     if (world->now_ms < server->grace_until_ms && !unreachable)
-        return false; /* there ought to be grace */
+        return false; /* there ought to be grace, so nothing may lapse */
     world->model.shaky.mode[f][c][owner] = SIM_LAPSE_UNRECLAIMED;
     sim_world_fault(world, SIM_FAULT_LAPSED);
     return true;
@@ -128,7 +126,7 @@ static bool is_blocked(const struct sim_seen *seen, unsigned place)
     const struct sim_waiter *w = &seen->waiters[place];
     bool blocked = sim_oracle_conflict(&seen->held, w->owner, w->range, w->exclusive) >= 0;
 
-    /* The grants of one owner are told one after the other where they overlap. */
+    /* Overlapping grants of one owner are told one after the other. */
     for (unsigned j = 0; j < seen->n_granting && !blocked; j++)
         blocked = seen->granting[j].owner == w->owner &&
                   sim_range_overlaps(seen->granting[j].range, w->range);
@@ -138,11 +136,9 @@ static bool is_blocked(const struct sim_seen *seen, unsigned place)
     return blocked;
 }
 
-/*
- * Why a waiter may sleep on although it could be granted: a limit is near; or the core serves
- * waiters in slices, and asks for a tick at once to go on. The second ends with the next slice, so
- * it excuses nothing when time has passed.
- */
+/* Says why a waiter may sleep on although it could be granted: a limit is near, or the core serves
+ * waiters in slices and has asked for a tick at once. The second reason ends with the next slice,
+ * so it excuses nothing once time has passed. */
 static bool is_sleep_excused(struct sim_world *world, const struct sim_waiter *w)
 {
     enum { SLICES_WITHIN_MS = 50 };
@@ -159,8 +155,8 @@ static bool is_sleep_excused(struct sim_world *world, const struct sim_waiter *w
     return true;
 }
 
-/* "No waiter sleeps when it could be granted." Not while the store has just failed (the core tries
- * again after a second), and not while grace is strict. */
+/* "No waiter sleeps when it could be granted." This is not checked while the store has just failed
+ * (the core tries again after a second), nor while grace is strict. */
 static void check_sleepers(struct sim_world *world)
 {
     const struct sim_seen *seen = &world->model.seen;
@@ -183,10 +179,8 @@ static void check_sleepers(struct sim_world *world)
     }
 }
 
-/*
- * Whether there is grace, the checks take from the core's view; so that is checked here: it ends
- * when its time is over, and does not begin again in one run and epoch.
- */
+/* The other checks ask the core's view whether there is grace, so this one checks the view: grace
+ * ends when its time is over, and does not begin again in the same run and epoch. */
 static void check_grace(struct sim_world *world)
 {
     enum { LATE_MS = 2000 };
@@ -205,7 +199,8 @@ static void check_grace(struct sim_world *world)
                             (unsigned long long)(world->now_ms - server->grace_until_ms));
 }
 
-/* What a crash of the host took has been reclaimed, if perhaps not durably yet, or has lapsed. */
+/* Checks that what a crash of the host took from the disk was reclaimed, if perhaps not durably
+ * yet, or has lapsed. */
 static void grace_is_over(struct sim_world *world)
 {
     struct sim_oracle *lost = &world->server.lost;
@@ -241,8 +236,8 @@ static bool has_share(const struct sim_recorded *besides, const struct sim_share
     return false;
 }
 
-/* REC-02, REC-03: when nothing is in flight, the disk has what waits, in its order, and the shares.
- */
+/* REC-02, REC-03: when nothing is in flight, the disk has the waiters, in their order, and the
+ * shares. */
 static void check_recorded(struct sim_world *world)
 {
     const struct sim_seen *seen = &world->model.seen;
@@ -266,7 +261,8 @@ static void check_recorded(struct sim_world *world)
                             besides->n_shares);
 }
 
-/* A start that continues holds what is on the disk, waiters in their order (REC-03). */
+/* Checks that a start which continues holds what is on the disk, with the waiters in their order
+ * (REC-03). */
 static void check_continued(struct sim_world *world)
 {
     const struct sim_seen *seen = &world->model.seen;
@@ -312,11 +308,9 @@ void sim_check_event(struct sim_world *world)
 
 /* ------------------------------------------------------------------ at the moment itself */
 
-/*
- * "A legitimate reclaim always succeeds": the client was granted it, told so, and never let go.
- * Outside grace it must also be exactly what is held (SPEC section 4): a client that asked for a
- * downgrade and was refused may think its lock weaker than it is.
- */
+/* "A legitimate reclaim always succeeds", if the client was granted the lock, was told so, and
+ * never released it. Outside grace the reclaim must also name exactly what is held (SPEC section
+ * 4): a client whose downgrade was refused may think its lock weaker than it is. */
 void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum hf_stat stat)
 {
     const struct sim_host *host = &world->hosts[r->host];
@@ -340,10 +334,8 @@ void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum
                         r->range.last, sim_stat_name(stat));
 }
 
-/*
- * The epoch in which something was decided is on the disk before it leaves (NSM-06). What was
- * decided before an SM_SIMU_CRASH may leave after it.
- */
+/* Checks that the epoch of a decision is on the disk before the answer leaves (NSM-06). A decision
+ * of the time before an SM_SIMU_CRASH may leave after it. */
 static void check_epoch(struct sim_world *world, uint64_t epoch)
 {
     if (epoch > world->server.durable_epoch)
@@ -352,7 +344,8 @@ static void check_epoch(struct sim_world *world, uint64_t epoch)
                             (unsigned long long)world->server.durable_epoch);
 }
 
-/* What is about to be promised is on the disk: the lock, and the registration of its client. */
+/* Checks that what is about to be promised is on the disk: the lock, and the registration of its
+ * client. */
 static void check_promise(struct sim_world *world, unsigned owner, struct sim_range range,
                           bool exclusive, bool recorded)
 {
@@ -370,18 +363,16 @@ static void check_promise(struct sim_world *world, unsigned owner, struct sim_ra
             world->server.disk.mode[range.file][c][owner] < mode)
             sim_world_violation(world, "nothing is granted before it is durable",
                                 "owner %u is promised file %u, cell %u", owner, range.file, c);
-        /* What its process locked by LOCK before was taken from it meanwhile, with its record. */
+        /* what its process had locked by LOCK was taken from it meanwhile, with the record */
         if (!recorded && world->model.shaky.mode[range.file][c][owner] != SIM_FREE)
             world->unrecorded.mode[range.file][c][owner] = SIM_EXCLUSIVE;
     }
     sim_model_promised(&world->model, owner, range, durable);
 }
 
-/*
- * True if the client will take this answer for its own: it still waits for it, and has not heard of
- * our restart since it asked. If it has, it will ask again whatever we answer (Linux,
- * nlmclnt_lock), and its reclaim of what it had before may have weakened the same lock meanwhile.
- */
+/* True if the client will take this answer for its own: it still waits for it, and has not heard of
+ * our restart since it asked. After a restart it asks again whatever we answer (Linux,
+ * nlmclnt_lock), and its reclaim of an earlier lock may have weakened the same lock meanwhile. */
 static bool is_awaited(const struct sim_world *world, const struct sim_message *answer)
 {
     const struct sim_host *host = &world->hosts[answer->host];
@@ -413,7 +404,8 @@ void sim_check_call(struct sim_world *world, const struct hf_outcall_attempt *ca
 
     check_epoch(world, server->epoch);
     if (call->kind == HF_OUTCALL_GRANTED) {
-        sim_model_grants_over(&world->model, out->owner, out->range); /* it is not undone */
+        /* A grant whose callback leaves is durable, and can no longer be undone. */
+        sim_model_grants_over(&world->model, out->owner, out->range);
         sim_model_claim_told(&world->model, out->owner, out->range);
         if (sim_model_is_wanted(world, out->owner, out->range))
             check_promise(world, out->owner, out->range, call->exclusive,
@@ -482,7 +474,8 @@ void sim_check_started(struct sim_world *world)
                             "the digest differs though nothing was in flight");
     hf_core_view_status(server->core, sim_now(world), &status);
     server->epoch = status.epoch;
-    /* A monitor that starts again tells nobody that its kernel has lost its locks (section 14). */
+    /* A status monitor that is started again in the same boot tells no client, because its kernel
+     * has lost no lock; only a boot makes a new state number (section 14). */
     if (status.state % 2 != 1 || status.state != (int32_t)(2 * server->number_epoch - 1))
         sim_world_violation(world, "the state number tells of what ended", "%d, not of epoch %llu",
                             status.state, (unsigned long long)server->number_epoch);

@@ -27,20 +27,20 @@ struct sim_call_out;
 /* After every event. */
 void sim_check_event(struct sim_world *world);
 
-/* A request was answered: what only the moment of the answer can show. */
+/* Checks what only the moment of an answer can show. */
 void sim_check_answer(struct sim_world *world, const struct sim_message *request,
                       enum hf_stat stat);
 
-/* A packet leaves the server. */
+/* Checks a packet that leaves the server. */
 void sim_check_sent(struct sim_world *world, const struct sim_message *answer);
 void sim_check_call(struct sim_world *world, const struct hf_outcall_attempt *call,
                     const struct sim_call_out *out);
 
-/* The server has died, and has come up again. */
+/* Check the server when it has died, and when it has come up again. */
 void sim_check_crashed(struct sim_world *world);
 void sim_check_started(struct sim_world *world);
 
-/* The faults stopped long ago. */
+/* Checks what must be true long after the faults have stopped. */
 void sim_check_calm(struct sim_world *world);
 
 #endif

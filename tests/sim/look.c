@@ -20,7 +20,7 @@ int sim_host_of_client(const struct sim_world *world, uint64_t client_id,
                : sim_host_of_record(&row.record);
 }
 
-/* The owner in this world; -1 after reporting one that ought not to exist. */
+/* The owner's number in this world; reports an owner that cannot exist, and returns -1. */
 static int owner_of(struct sim_world *world, uint64_t client_id, const struct hf_addr *addr,
                     struct hf_bytes name, int32_t svid, const char *what)
 {
@@ -81,7 +81,7 @@ static void look_at_locks(struct sim_world *world, struct sim_seen *out)
     }
 }
 
-/* Kept in the order of their tickets, whatever the order of the pages. */
+/* Inserts a waiter in the order of the tickets, whatever order the pages of the view have. */
 static void insert(struct sim_waiter *waiters, unsigned *n, struct sim_waiter waiter)
 {
     unsigned i = (*n)++;

@@ -17,11 +17,9 @@ static void set_fresh(struct sim_model *model, unsigned owner, struct sim_range 
         model->fresh[range.file][c][owner] = value;
 }
 
-/*
- * Which life of its client a lock belongs to: the one whose state number its LOCK told. Where the
- * owner holds something by a LOCK that told another one, the two may have become one lock, and the
- * rule leaves open to which life that belongs.
- */
+/* Notes which incarnation of its client a lock belongs to: the one whose state number the LOCK
+ * told. Where the owner holds something by a LOCK that told another number, both may have become
+ * one lock, and the rules leave open to which incarnation that belongs. */
 static void set_life(struct sim_model *model, unsigned owner, struct sim_range range, int32_t state)
 {
     for (unsigned c = range.first; c <= range.last; c++) {
@@ -33,7 +31,7 @@ static void set_life(struct sim_model *model, unsigned owner, struct sim_range r
         model->life[range.file][c][owner] = state;
 }
 
-/* A delayed request: it told another state than the notice that came before it. */
+/* True if a request is delayed: it told another state than the notice that came before it. */
 static bool is_of_an_old_life(const struct sim_model *model, unsigned host, int32_t state)
 {
     const struct sim_notice *notice = &model->notice[host];
@@ -129,8 +127,8 @@ int sim_model_find_repeated(const struct sim_model *model, unsigned owner, struc
     return place >= 0 || exclusive ? place : sim_model_find_waiter(model, owner, range, false);
 }
 
-/* There is one waiter for each range, in the strongest mode: a stronger one takes the place of a
- * weaker one, at the end of the queue. */
+/* Adds a waiter. An owner has one waiter for each range, in the strongest mode: a request in a
+ * stronger mode replaces the weaker one, at the end of the queue. */
 void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
                      bool exclusive, int32_t state, uint64_t seq)
 {
@@ -145,11 +143,12 @@ void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range r
     }
 
     if (place >= 0 && state != 0)
-        model->waiters[place].state = state; /* the latest that asked for it */
+        /* The waiter has the state that its latest request told. */
+        model->waiters[place].state = state;
     if (place >= 0 && !is_of_an_old_life(model, owner / SIM_PROCS, state))
         model->waiters[place].old = false;
     if (place >= 0 && seq < model->waiters[place].seq)
-        model->waiters[place].seq = seq; /* the first that is told of it */
+        model->waiters[place].seq = seq; /* the batch of the first request that is told BLOCKED */
     if (place >= 0 || model->n_waiters == SIM_WAITERS)
         return;
     model->waiters[model->n_waiters++] = (struct sim_waiter){.owner = (uint8_t)owner,
@@ -267,8 +266,9 @@ void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state)
     for (unsigned f = 0; f < SIM_FILES; f++) {
         for (unsigned c = 0; c < SIM_CELLS; c++) {
             for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
-                /* What was split off counts for a later life after our restart, and goes with
-                 * grace, if it is not reclaimed (core/clients/clients.h; seed 92022162). */
+                /* After our restart a part that was split off counts for a later incarnation, and
+                 * goes with grace if it is not reclaimed (core/clients/clients.h; seed 92022162).
+                 */
                 if (model->life[f][c][o] == state &&
                     model->seen.unreclaimed.mode[f][c][o] == SIM_FREE)
                     model->held.mode[f][c][o] = SIM_FREE;
@@ -326,7 +326,7 @@ void sim_model_refused(struct sim_world *world, unsigned owner, struct sim_range
     }
 }
 
-/* A process of the owner, or thread of it, that waits for this range; NULL: none. */
+/* Finds a process or thread of the owner that waits for this range; NULL if there is none. */
 static const struct sim_process *find_waiting(const struct sim_world *world, unsigned owner,
                                               struct sim_range range, unsigned *place)
 {

@@ -1,11 +1,11 @@
-/* How simulated machines, files and processes are called on the wire. */
+/* The names of simulated machines, files and processes on the wire. */
 #include "door.h"
 
 #include "base/assert.h"
 
 enum { FIRST_HOST_BYTE = 10, NAMES = SIM_HOSTS };
 
-static enum sim_twins twins; /* of the world under way */
+static enum sim_twins twins; /* the setting of the world that runs */
 
 void sim_names_begin(enum sim_twins kind)
 {
@@ -35,7 +35,7 @@ struct hf_addr sim_host_addr(unsigned host)
                             .bytes = {192, 0, 2, (uint8_t)(FIRST_HOST_BYTE + n)}};
 }
 
-/* A mount has one transport, and so have all locks by it. */
+/* A mount has one transport, and all locks that come by it have the same. */
 enum hf_transport sim_host_transport(unsigned host)
 {
     if (twins == SIM_TWINS_TRANSPORT)
@@ -91,7 +91,8 @@ struct hf_bytes sim_server_name(void)
     return hf_bytes_str("server.lab.example");
 }
 
-/* Handles of different lengths, one a prefix of the other, because such things have gone wrong. */
+/* Makes handles of different lengths, one the prefix of another: such handles have been confused
+ * before. */
 struct hf_bytes sim_file_handle(unsigned file)
 {
     static const uint8_t handle[] = {1, 0, 7, 0, 42, 0, 0, 9, 200, 13, 0, 5};
@@ -110,7 +111,7 @@ int sim_file_of_handle(struct hf_bytes fh)
     return -1;
 }
 
-/* As Linux builds it: svid@nodename. Process SIM_PROCS is the liar of work.c. */
+/* Makes an owner handle as Linux does: svid@nodename. Process SIM_PROCS is the liar of work.c. */
 struct hf_bytes sim_owner_handle(unsigned host, unsigned proc)
 {
     static const char *const handles[NAMES][SIM_PROCS + 1] = {

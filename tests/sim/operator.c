@@ -5,11 +5,11 @@
 
 static void end_grace(struct sim_world *world)
 {
-    world->server.grace_until_ms = world->now_ms; /* the grace period ends now */
+    world->server.grace_until_ms = world->now_ms; /* the operator ends the grace period */
     (void)hf_core_grace_end(world->server.core, sim_now(world));
 }
 
-/* A client of the view, by chance; NULL if there is none of this protocol. */
+/* Picks a random client of the view; NULL if the view has none of this protocol. */
 static bool pick_client(struct sim_world *world, struct hf_view_client *out, int *host)
 {
     struct hf_view_client row;
@@ -54,7 +54,7 @@ static void release_lock(struct sim_world *world)
     file = sim_file_of_handle(row.record.fh);
     if (host < 0 || file < 0 ||
         !sim_range_of_bytes(world->config.layout, row.record.first, row.record.last, &range))
-        return; /* the next look at the view reports it */
+        return; /* the next reading of the view reports the unknown client */
     range.file = (uint8_t)file;
     if (hf_core_release_lock(world->server.core, sim_now(world), row.record.id, &wait) < 0)
         return;
@@ -63,7 +63,7 @@ static void release_lock(struct sim_world *world)
                     SIM_LAPSE_OPERATOR);
 }
 
-/* The file's waiters are forgotten, too; their clients repeat the request within 30 s. */
+/* Releases a file. Its waiters are removed, too; their clients repeat the request within 30 s. */
 static void release_file(struct sim_world *world)
 {
     struct sim_range file = {(uint8_t)sim_rng_below(&world->rng, world->config.files), 0,
@@ -88,7 +88,7 @@ static void release_file(struct sim_world *world)
     }
 }
 
-/* The local status monitor has it that a host restarted. */
+/* The local status monitor says that a host has restarted. */
 static void host_restarted(struct sim_world *world)
 {
     unsigned h = sim_rng_below(&world->rng, world->config.hosts);
@@ -112,7 +112,7 @@ void sim_operator_acts(struct sim_world *world)
                                                        release_file, host_restarted};
     unsigned which = sim_rng_below(&world->rng, 6);
 
-    if (which == 4 && world->config.twins) /* it would concern both */
+    if (which == 4 && world->config.twins) /* a release by name would concern both mounts */
         which = 5;
 
     if (!world->server.core || world->server.stopping)

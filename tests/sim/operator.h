@@ -1,5 +1,5 @@
 /*
- * The operator's hand (ADM-01), which may move at any moment: ends grace, sends notices again,
+ * What an operator does at any moment (ADM-01): ends grace, sends notices again,
  * releases a client, a lock or a file; and the local status monitor's word that a host restarted
  * (NLM procedure 16). Clients are not told of what is taken from them, so their grants lapse.
  */

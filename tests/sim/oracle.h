@@ -1,14 +1,15 @@
 /*
  * The second, naive model: files are short arrays of cells, and each cell knows for each owner
- * whether it holds nothing, a shared or an exclusive lock on it. No trees, no merging, no clever
- * case: what POSIX says about byte ranges, written down so simply that it can be seen to be right.
+ * whether it holds nothing, a shared or an exclusive lock on it. It has no trees, merges nothing
+ * and treats no case apart: what POSIX says about byte ranges, written so simply that a reader can
+ * see that it is right.
  *
  * A cell stands for a run of bytes. Where the runs begin is drawn from a few layouts that put the
  * borders at awkward places (one byte wide, around 2^31, 2^32, 2^63, at the last byte); the last
  * cell always reaches to the end of the 64-bit range, which is NLM's "length 0".
  *
- * The same structure serves twice: as what the server ought to hold, and as what each client
- * believes it holds.
+ * The structure is used twice: for what the server ought to hold, and for what each client believes
+ * to hold.
  */
 #ifndef HF_SIM_ORACLE_H
 #define HF_SIM_ORACLE_H
@@ -27,7 +28,7 @@ enum {
 
 enum sim_mode { SIM_FREE = 0, SIM_SHARED = 1, SIM_EXCLUSIVE = 2 };
 
-/* Cells first to last of a file, both included. */
+/* A range of cells of a file, both ends included. */
 struct sim_range {
     uint8_t file;
     uint8_t first;
@@ -38,7 +39,8 @@ struct sim_oracle {
     uint8_t mode[SIM_FILES][SIM_CELLS][SIM_OWNERS]; /* enum sim_mode */
 };
 
-/* No owner has anything of this cell. Most cells are free, and the checks run after every event. */
+/* True if no owner has a lock on this cell. Most cells are free, and the checks run after every
+ * event. */
 static inline bool sim_cell_is_free(const uint8_t modes[SIM_OWNERS])
 {
     static const uint8_t none[SIM_OWNERS];
@@ -55,7 +57,7 @@ static inline unsigned sim_owner(unsigned host, unsigned proc)
 enum { SIM_LAYOUTS = 4 };
 extern const uint64_t sim_layouts[SIM_LAYOUTS][SIM_CELLS];
 
-/* First and last byte of a range. */
+/* The first and the last byte of a range. */
 static inline uint64_t sim_first_byte(unsigned layout, struct sim_range range)
 {
     return sim_layouts[layout][range.first];
@@ -66,7 +68,7 @@ static inline uint64_t sim_last_byte(unsigned layout, struct sim_range range)
     return range.last == SIM_CELLS - 1 ? UINT64_MAX : sim_layouts[layout][range.last + 1] - 1;
 }
 
-/* The cells that bytes first to last are; false if they do not start and end at borders. */
+/* The cells that bytes first to last cover; false if the bytes do not begin and end at borders. */
 bool sim_range_of_bytes(unsigned layout, uint64_t first, uint64_t last, struct sim_range *range);
 
 static inline bool sim_range_overlaps(struct sim_range a, struct sim_range b)
@@ -86,18 +88,18 @@ int sim_oracle_conflict(const struct sim_oracle *oracle, unsigned owner, struct 
 void sim_oracle_set(struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                     enum sim_mode mode);
 
-/* The same, but what the owner holds in a stronger mode stays so. */
+/* Like sim_oracle_set(), but a stronger mode that the owner holds stays. */
 void sim_oracle_add(struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                     enum sim_mode mode);
 
-/* True if the owner holds every cell of the range in just this mode. */
+/* True if the owner holds every cell of the range in exactly this mode. */
 bool sim_oracle_holds(const struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                       enum sim_mode mode);
 
-/* True if the owner holds every cell of the range, in whatever mode. */
+/* True if the owner holds every cell of the range, in any mode. */
 bool sim_oracle_holds_all(const struct sim_oracle *oracle, unsigned owner, struct sim_range range);
 
-/* Everything of one host goes. */
+/* Removes everything that one host holds. */
 void sim_oracle_drop_host(struct sim_oracle *oracle, unsigned host);
 
 /*

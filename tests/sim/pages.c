@@ -6,9 +6,10 @@
 #include "disk.h"
 #include "world.h"
 
-static const struct hf_alloc *const heap = &hf_alloc_heap; /* not the core's: never fails */
+/* The simulator's own heap, which never fails; only the core's is made to. */
+static const struct hf_alloc *const heap = &hf_alloc_heap;
 
-/* The oldest n batches are on the disk now. */
+/* Writes the oldest n batches to the disk. */
 static void settle(struct sim_pages *pages, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -50,7 +51,7 @@ static void keep_copy(struct sim_pages *pages, const struct hf_batch *batch, uin
     written->at_ms = now_ms;
 }
 
-/* Else the host would hardly ever crash in the few milliseconds before a flush. */
+/* Without this, a host would hardly ever crash in the few milliseconds before a flush. */
 static void crash_soon(struct sim_world *world)
 {
     if (world->config.host_crash_ms == 0 || !sim_rng_one_in(&world->rng, 12))
@@ -116,7 +117,8 @@ void sim_pages_opened(struct sim_world *world)
     pages->flush_failed = false;
 }
 
-/* What was flushed late would be lost here, though the store was well. */
+/* Checks that no batch is flushed too late: a crash would lose it although the store was healthy.
+ */
 static void check_flushed(struct sim_world *world)
 {
     const struct sim_pages *pages = &world->server.pages;

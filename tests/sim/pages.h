@@ -19,7 +19,7 @@ struct sim_world;
 enum { SIM_WRITTEN = 32, SIM_FLUSH_WITHIN_MS = 10 };
 
 struct sim_pages {
-    struct records stable; /* what a crash of the host leaves */
+    struct records stable; /* what a crash of the host leaves on the disk */
     struct sim_written {
         struct hf_batch batch; /* a copy */
         uint64_t at_ms;
@@ -27,24 +27,25 @@ struct sim_pages {
     unsigned n_written;
     bool flush_failed;  /* the store is down: nothing is written until a flush succeeds */
     uint8_t boot;       /* counts the boots of the host */
-    uint8_t epoch_boot; /* in which the epoch on the disk began */
+    uint8_t epoch_boot; /* the boot in which the epoch on the disk began */
 };
 
 void sim_pages_free(struct sim_pages *pages);
 
-/* The batch may be lost, and can be written now; else it must be committed. */
+/* True if the batch may be lost, so that it is only written now; otherwise it must be committed. */
 bool sim_pages_may_write(struct sim_world *world, const struct hf_batch *batch);
 void sim_pages_write(struct sim_world *world, const struct hf_batch *batch);
 
-/* A batch that must be flushed is on the disk, and with it all that was written before. */
+/* A batch that had to be flushed is on the disk, and with it everything written before. */
 void sim_pages_committed(struct sim_world *world, const struct hf_batch *batch);
 
 void sim_pages_on_flush(struct sim_world *world, uint32_t run);
 
-/* The server starts: all that was written is in the tree, and flushed. */
+/* The server starts: everything that was written is in the tree, and flushed. */
 void sim_pages_opened(struct sim_world *world);
 
-/* The host crashes, and the server if it was up: its records are what is left. */
+/* The host crashes, and with it the server if that was up: the server's records become what is
+ * left. */
 void sim_pages_lose(struct sim_world *world, bool was_up);
 
 #endif

@@ -9,7 +9,7 @@ enum {
     BLOCKED = SIM_STAT_BIT(HF_STAT_BLOCKED),
     GRACE = SIM_STAT_BIT(HF_STAT_DENIED_GRACE_PERIOD),
     DEADLCK = SIM_STAT_BIT(HF_STAT_DEADLCK),
-    TIGHT = 50, /* a configured limit below this may be hit in a world of this size */
+    TIGHT = 50, /* a world of this size may reach a configured limit below this */
 };
 
 bool sim_predict_is_tight(const struct sim_config *c)
@@ -60,7 +60,8 @@ bool sim_predict_is_client_refused(const struct sim_world *world, unsigned host)
     return !known && seen->n_clients >= world->config.max_clients;
 }
 
-/* One lock has just this range. A LOCK of it, in the other mode say, leaves no more locks. */
+/* True if a single lock has exactly this range, so that a LOCK of the range in either mode leaves
+ * the number of locks as it is. */
 static bool is_one_lock(const struct sim_seen *seen, unsigned owner, struct sim_range range)
 {
     for (unsigned c = range.first; c <= range.last; c++) {
@@ -74,8 +75,9 @@ static bool is_one_lock(const struct sim_seen *seen, unsigned owner, struct sim_
     return sim_oracle_holds(&seen->releasing, owner, range, SIM_FREE);
 }
 
-/* One record of the owner, and whether a LOCK of the range changes it; by how many records. Those
- * of the same mode that it overlaps or touches may become one with it: lives can forbid that. */
+/* By how many records a LOCK of the range changes one record of the owner. Records of the same mode
+ * that the range overlaps or touches may become one with it; different incarnations can forbid
+ * that. */
 static int change_of(const struct sim_seen *seen, unsigned owner, struct sim_range record,
                      const struct sim_message *r)
 {
@@ -91,7 +93,7 @@ static int change_of(const struct sim_seen *seen, unsigned owner, struct sim_ran
     return (record.first < r->range.first) + (record.last > r->range.last) - 1;
 }
 
-/* How many records more the owner has after a LOCK, at least. */
+/* By how many records the owner's locks grow with a LOCK, at least. */
 static int growth_of(const struct sim_seen *seen, const struct sim_message *r)
 {
     unsigned owner = sim_owner(r->host, r->proc);
@@ -110,9 +112,9 @@ static int growth_of(const struct sim_seen *seen, const struct sim_message *r)
     return growth;
 }
 
-/* SPEC section 4: an upgrade is refused by no limit on locks, be it that it waits, as long as its
- * owner has fewer waiters than locks; the limits on waiters hold for all. lenient: waiters that are
- * being told of their grant do not count, which the rule leaves open. */
+/* SPEC section 4: no limit on locks refuses an upgrade, even one that has to wait, as long as its
+ * owner has fewer waiters than locks; the limits on waiters hold for every request. lenient:
+ * waiters that are being told of their grant do not count, which the rule leaves open. */
 static bool may_wait_beyond(const struct sim_world *world, const struct sim_message *r,
                             bool lenient)
 {
@@ -159,8 +161,9 @@ static unsigned no_room(const struct sim_world *world, const struct sim_message 
                : 0;
 }
 
-/* In grace a server that records no locks does not know what is held (SPEC section 5), and one that
- * lost some knows only what is in the way (DUR-02). */
+/* Predicts the answer to a TEST. In grace, a server that records no locks does not know what is
+ * held (SPEC section 5), and one that lost some knows only the conflicting locks that it still has
+ * (DUR-02). */
 static unsigned predict_test(const struct sim_world *world, const struct sim_message *r)
 {
     if (world->model.seen.grace && !world->config.durable)
@@ -171,7 +174,7 @@ static unsigned predict_test(const struct sim_world *world, const struct sim_mes
     return world->model.seen.grace && sim_server_is_blind(world) ? GRACE : GRANTED;
 }
 
-/* By owner: those whose held locks are in the way of a request. */
+/* The owners (as bits) whose held locks conflict with a request. */
 static uint32_t holders(const struct sim_model *model, unsigned owner, struct sim_range range,
                         bool exclusive)
 {
@@ -188,7 +191,7 @@ static uint32_t holders(const struct sim_model *model, unsigned owner, struct si
     return mask;
 }
 
-/* By owner: those of the first `ahead` waiters behind which a request queues. */
+/* The owners (as bits) of those of the first `ahead` waiters behind which a request queues. */
 static uint32_t queued(const struct sim_model *model, unsigned owner, struct sim_range range,
                        bool exclusive, unsigned ahead)
 {
@@ -203,7 +206,8 @@ static uint32_t queued(const struct sim_model *model, unsigned owner, struct sim
 
 enum edges { LOCKS, LOCKS_AND_PLACES, LOCKS_AND_ALL_PLACES };
 
-/* The places count of those that do not pass, or of all. */
+/* True if the place of waiter i counts as an edge: either all places do, or only those of waiters
+ * that may not pass. */
 static uint32_t places(const struct sim_model *model, unsigned i, enum edges edges)
 {
     const struct sim_waiter *w = &model->waiters[i];
@@ -248,7 +252,8 @@ bool sim_predict_covers(const struct sim_oracle *held, unsigned owner, struct si
     return true;
 }
 
-/* Something in the range is being released: it is in the way of others, but not the owner's. */
+/* True if something in the range is being released: it is in the way of other owners, but not of
+ * its own. */
 static bool is_releasing(const struct sim_model *model, unsigned owner, struct sim_range range)
 {
     return !sim_oracle_holds(&model->seen.releasing, owner, range, SIM_FREE);
@@ -263,19 +268,21 @@ static unsigned predict_reclaim(const struct sim_world *world, const struct sim_
         return model->seen.grace ? DENIED : GRACE;
     if (is_releasing(model, owner, r->range))
         return !model->seen.grace ? GRACE : sim_server_is_blind(world) ? DENIED | GRANTED : DENIED;
-    if (!model->seen.grace) /* "GRANTED if that owner still holds it" */
+    if (!model->seen.grace) /* "GRANTED if that owner still holds it" (outside grace) */
         return sim_predict_covers(&model->held, owner, r->range, r->exclusive) ? GRANTED : GRACE;
     if (world->config.durable && sim_predict_covers(&model->held, owner, r->range, r->exclusive))
         return GRANTED; /* GRC-02 */
     if (!sim_server_is_blind(world))
         return DENIED;
-    /* Checked per client: denied if it conflicts, or if the client was not registered before the
-     * restart, which the model does not keep. That a rightful one is granted is checked apart. */
+    /* Reclaims are checked per client: denied if they conflict, or if the client was not registered
+     * before the restart, which the model does not track. Another check looks whether a rightful
+     * one is granted. */
     return sim_oracle_conflict(&model->held, owner, r->range, r->exclusive) < 0 ? GRANTED | DENIED
                                                                                 : DENIED;
 }
 
-/* In conflict mode what is unreclaimed is refused for the time of grace. */
+/* Predicts a denial. In conflict mode an unreclaimed lock makes it DENIED_GRACE_PERIOD during
+ * grace. */
 static unsigned predict_denied(const struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_model *model = &world->model;
@@ -283,13 +290,11 @@ static unsigned predict_denied(const struct sim_world *world, const struct sim_m
     if (sim_oracle_conflict(&model->seen.unreclaimed, sim_owner(r->host, r->proc), r->range,
                             r->exclusive) < 0)
         return DENIED;
-    return GRACE | DENIED; /* a reclaimed lock may be in the way as well: either is true */
+    return GRACE | DENIED; /* an unreclaimed lock may conflict as well, so both answers are true */
 }
 
-/*
- * NLM-03 and NLM-06. Only held locks deny, and only a cycle of held locks is a deadlock. A request
- * that waits keeps its turn, unless that would close a cycle.
- */
+/* NLM-03 and NLM-06: only held locks deny a request, and only a cycle of held locks is a deadlock.
+ * A waiting request keeps its turn, unless that would close a cycle. */
 static unsigned predict_new_lock(const struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_model *model = &world->model;
@@ -311,11 +316,14 @@ static unsigned predict_lock(const struct sim_world *world, const struct sim_mes
 
     if (!is_releasing(model, owner, r->range) &&
         sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
-        return GRANTED | (model->seen.grace ? GRACE : 0); /* in grace: old or new, both true */
+        return GRANTED |
+               (model->seen.grace ? GRACE : 0); /* in grace the server may know the old or the new
+                                                   lock, and both answers are true */
     if (model->seen.grace && (!world->config.conflict_mode || sim_server_is_blind(world)))
         return GRACE;
     if (r->block && sim_model_find_waiter(model, owner, r->range, r->exclusive) >= 0)
-        /* Asked before: it keeps its place, unless a cycle of locks has closed by itself since. */
+        /* The owner has asked before: the request keeps its place, unless a cycle of held locks has
+         * closed since. */
         return reaches(model, holders(model, owner, r->range, r->exclusive), owner, LOCKS)
                    ? DEADLCK
                    : BLOCKED;
@@ -334,11 +342,12 @@ static unsigned predict_cancel(const struct sim_world *world, const struct sim_m
         return DENIED;
     if (sim_oracle_holds(&model->held, owner, r->range, SIM_FREE))
         return GRANTED;
-    return GRANTED | DENIED; /* holds a part, or in another mode: is that "it"? Both can be meant */
+    return GRANTED |
+           DENIED; /* the owner holds a part, or the other mode: the rule's "it" can mean both */
 }
 
-/* SHARE: what one owner wants against what others deny, and the other way round (X/Open XNFS,
- * 10.3). In grace only reclaims count, and they are checked against those that came before. */
+/* SHARE: compares what one owner wants with what others deny, and the reverse (X/Open XNFS, 10.3).
+ * In grace only reclaims are granted, and they are checked against the shares reclaimed before. */
 static unsigned predict_share(const struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_seen *seen = &world->model.seen;

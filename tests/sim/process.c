@@ -69,7 +69,7 @@ static void ask(struct sim_world *world, unsigned h, unsigned p)
     sim_client_call(world, h, p, process->want);
 }
 
-/* Asks again for what it waits for; where LOCK and NM_LOCK are mixed, perhaps by the other one. */
+/* Sends the waiting request again; where LOCK and NM_LOCK are mixed, perhaps as the other one. */
 static void poll(struct sim_world *world, unsigned h, unsigned p)
 {
     struct sim_message *want = &world->hosts[h].procs[p].want;
@@ -79,7 +79,8 @@ static void poll(struct sim_world *world, unsigned h, unsigned p)
     ask(world, h, p);
 }
 
-/* Who asks for a shared lock over its own exclusive one has given the exclusive one up. */
+/* An owner that asks for a shared lock over its own exclusive one has given up the exclusive one.
+ */
 static void soften(struct sim_world *world, unsigned owner, struct sim_range range)
 {
     for (unsigned c = range.first; c <= range.last; c++) {
@@ -102,11 +103,11 @@ static void begin(struct sim_world *world, unsigned h, unsigned p, struct sim_me
     process->want = want;
     process->since_ms = world->now_ms;
     process->granted = false;
-    /* Put on the list before the call is sent: GRANTED may overtake BLOCKED. */
+    /* The process is on the list before its call is sent, because GRANTED may overtake BLOCKED. */
     process->listed = want.block && sim_is_lock(&want);
     if (sim_is_lock(&want) && !want.exclusive)
         soften(world, owner_of(world, h, p), want.range);
-    /* The kernel forgets the lock first and tells the server then. */
+    /* The kernel forgets its lock before it tells the server. */
     if (want.call == SIM_CALL_UNLOCK)
         sim_oracle_set(&world->believed, owner_of(world, h, p), want.range, SIM_FREE);
     if (want.call == SIM_CALL_FREE_ALL)
@@ -123,17 +124,15 @@ static void unlock(struct sim_world *world, unsigned h, unsigned p, struct sim_r
 
 /* ------------------------------------------------------------------ how a lock call ends */
 
-/* The grant is of an earlier server, which may not have recorded it. */
+/* True if an earlier server made the grant and may not have recorded it. */
 static bool is_unrecorded_of_before(const struct sim_world *world, uint64_t epoch)
 {
     return (!world->config.durable || world->config.process || world->config.reconfigures) &&
            world->server.core && epoch != world->server.epoch;
 }
 
-/*
- * The grant of an earlier server, told so late that the lock, which was not recorded, could not be
- * reclaimed in time. (A recorded one lapses when the new server releases it.)
- */
+/* True if an earlier server made the grant, did not record it, and told it so late that it could
+ * not be reclaimed in time. (A recorded lock lapses when the new server releases it.) */
 static bool is_late(const struct sim_world *world, unsigned owner, struct sim_range range,
                     uint64_t epoch)
 {
@@ -141,8 +140,8 @@ static bool is_late(const struct sim_world *world, unsigned owner, struct sim_ra
            sim_oracle_holds(&world->model.held, owner, range, SIM_FREE);
 }
 
-/* Somebody who only believed to hold a part of it, of which the operator had released him, has
- * reclaimed that since (seed 110003393; usurp() in door.c). */
+/* True if another client has reclaimed a part of the range since: it only believed to hold that
+ * part, which the operator had released (seed 110003393; usurp() in door.c). */
 static bool is_usurped(const struct sim_world *world, unsigned owner, struct sim_range range,
                        bool exclusive, uint64_t epoch)
 {
@@ -160,11 +159,9 @@ static bool is_usurped(const struct sim_world *world, unsigned owner, struct sim
     return false;
 }
 
-/*
- * What was got by NM_LOCK does not outlive a restart of the server, unless the process had locked
- * it by LOCK before. Nor does what was granted by a callback to an NM_LOCK whose repeat, a LOCK,
- * had not arrived by then.
- */
+/* Notes locks that a restart of the server ends: those got by NM_LOCK, unless the process had
+ * locked the range by LOCK before; and those granted by a callback to an NM_LOCK whose repeat, a
+ * LOCK, had not arrived by then. */
 static void note_unrecorded(struct sim_world *world, unsigned h, unsigned p, uint64_t epoch,
                             bool by_answer)
 {
@@ -185,16 +182,16 @@ static void note_unrecorded(struct sim_world *world, unsigned h, unsigned p, uin
     }
 }
 
-/* By the server of this epoch: by its answer, or by a callback. */
+/* The process got its lock from the server of this epoch: by an answer, or by a callback. */
 static void got_lock(struct sim_world *world, unsigned h, unsigned p, uint64_t epoch,
                      bool by_answer)
 {
     struct sim_process *process = &world->hosts[h].procs[p];
 
-    /* "Check whether or not the server has rebooted": then the grant may not count any more. */
+    /* "Check whether or not the server has rebooted": after a reboot the grant may not count. */
     if (process->asked_at_state != world->hosts[h].server_state) {
         process->granted = false;
-        process->phase = SIM_PAUSED; /* asks again, when the reclaimer has finished */
+        process->phase = SIM_PAUSED; /* the process asks again when the reclaimer has finished */
         set_timer(world, h, p, 0);
         return;
     }
@@ -225,15 +222,13 @@ static void wait_for_grant(struct sim_world *world, unsigned h, unsigned p)
     process->phase = SIM_WAITING;
     process->poll_ms = world->now_ms + POLL_MS;
     if (!world->calm && sim_rng_chance(&world->rng, world->config.signals))
-        pause_ms = sim_rng_below(&world->rng, POLL_MS); /* before the poll is due: a signal */
+        pause_ms = sim_rng_below(&world->rng, POLL_MS); /* a signal comes before the poll is due */
     set_timer(world, h, p, pause_ms);
 }
 
-/*
- * GRANTED came first, then BLOCKED. Linux keeps the flag that GRANTED set until it looks at it,
- * even over a restart of the server in between; then it believes in the grant of one server and is
- * told BLOCKED by the next. The next one has promised nothing.
- */
+/* GRANTED came before BLOCKED. Linux keeps the flag that GRANTED set until it looks at it, even
+ * when the server restarts in between; then it believes in the grant of one server and is told
+ * BLOCKED by the next, which has promised nothing. */
 static void granted_before(struct sim_world *world, unsigned h, unsigned p,
                            const struct sim_message *answer)
 {
@@ -263,7 +258,7 @@ static void lock_answered(struct sim_world *world, unsigned h, unsigned p,
             wait_for_grant(world, h, p);
         break;
     case HF_STAT_DEADLCK:
-        process->shy = true; /* a sane program lets go of what it has before it tries again */
+        process->shy = true; /* a sane program releases what it has before it tries again */
         go_idle(world, h, p);
         break;
     default:
@@ -293,7 +288,8 @@ void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
         go_idle(world, h, p);
         break;
     case SIM_CALL_CANCEL:
-        /* DENIED means that the lock is ours already; the interrupted process must not keep it. */
+        /* DENIED to the CANCEL means that the process has the lock; it was interrupted, and must
+         * not keep it */
         if (answer->stat == HF_STAT_GRANTED)
             go_idle(world, h, p);
         else
@@ -302,7 +298,9 @@ void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
     case SIM_CALL_UNLOCK:
     case SIM_CALL_FREE_ALL:
         if (world->calm && answer->stat != HF_STAT_GRANTED)
-            process->tidied = 0; /* store or heap failed once more: nothing may be left behind */
+            /* The store or the heap failed once more: the process begins again, to leave no lock
+             * behind. */
+            process->tidied = 0;
         go_idle(world, h, p);
         break;
     default:
@@ -316,7 +314,7 @@ static bool take_callback(struct sim_world *world, unsigned p, const struct sim_
     struct sim_host *host = &world->hosts[call->host];
     struct sim_process *process = &host->procs[p];
 
-    /* Linux matches file handle, range and svid; neither the cookie nor the kind of lock. */
+    /* Linux compares file handle, range and svid; neither the cookie nor the mode of the lock. */
     if (sim_svid(host, p) != call->proc || !process->listed ||
         !sim_range_equal(process->want.range, call->range))
         return false;
@@ -334,7 +332,7 @@ uint8_t sim_process_granted(struct sim_world *world, const struct sim_message *c
 {
     bool taken = false;
 
-    for (unsigned p = 0; p < SIM_PROCS; p++) /* all threads that wait for it */
+    for (unsigned p = 0; p < SIM_PROCS; p++) /* all threads that wait for the range get the grant */
         taken |= take_callback(world, p, call);
     return taken ? HF_STAT_GRANTED : HF_STAT_DENIED;
 }
@@ -374,7 +372,8 @@ void sim_client_on_process(struct sim_world *world, unsigned h, unsigned p, uint
 
     if (!host->up || process->timer != generation)
         return;
-    /* The kernel's reclaimer holds back all processes that would change the list it walks. */
+    /* The kernel's reclaimer holds back all processes that would change the list it goes through.
+     */
     if (host->slots[SIM_SLOT_RECLAIM].active) {
         set_timer(world, h, p, RECLAIM_WAIT_MS);
         return;
@@ -385,7 +384,7 @@ void sim_client_on_process(struct sim_world *world, unsigned h, unsigned p, uint
         break;
     case SIM_WAITING:
         if (world->now_ms < process->poll_ms)
-            cancel(world, h, p); /* the signal came first */
+            cancel(world, h, p); /* the signal came before the callback */
         else
             poll(world, h, p);
         break;

@@ -11,14 +11,15 @@
 void sim_process_start(struct sim_world *world, unsigned host, unsigned proc);
 void sim_process_stop(struct sim_process *process);
 
-/* The answer to the call in the process's slot. */
+/* The client got the answer to the call in the process's slot. */
 void sim_process_answered(struct sim_world *world, unsigned host, unsigned proc,
                           const struct sim_message *answer);
 
 /* The server's GRANTED call; returns the answer to give. */
 uint8_t sim_process_granted(struct sim_world *world, const struct sim_message *call);
 
-/* The server restarted and the reclaims are done: ask again for what is still waited for. */
+/* The server restarted and the reclaims are done: the process asks again for the lock it waits for.
+ */
 void sim_process_repeat(struct sim_world *world, unsigned host, unsigned proc);
 
 /* Provided by client.c: sends a call and repeats it until it is answered. */

@@ -25,7 +25,7 @@ static void grow(struct sim_queue *queue)
     size_t size = queue->size ? queue->size * 2 : 64;
     struct sim_event *heap = realloc(queue->heap, size * sizeof(heap[0]));
 
-    HF_ASSERT(heap); /* the simulator's own memory never fails; only the core's is made to */
+    HF_ASSERT(heap); /* only the core's memory is made to fail, never the simulator's own */
     queue->heap = heap;
     queue->size = size;
 }

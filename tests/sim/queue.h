@@ -32,7 +32,7 @@ void sim_queue_init(struct sim_queue *queue);
 void sim_queue_free(struct sim_queue *queue);
 void sim_queue_push(struct sim_queue *queue, struct sim_event event);
 
-/* False when nothing is left. */
+/* Takes the next event; false when none is left. */
 bool sim_queue_pop(struct sim_queue *queue, struct sim_event *out);
 
 #endif

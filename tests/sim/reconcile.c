@@ -8,8 +8,8 @@ enum { REDO_MS = 1500 };
 
 /* ------------------------------------------------------------------ why a lock may be gone */
 
-/* What is held from before a restart and not reclaimed goes: grace is over, or its client was not
- * to be reached (GRC-03, NOT-03). */
+/* True if a lock of the time before a restart, which was not reclaimed, may go: grace is over, or
+ * its client could not be reached (GRC-03, NOT-03). */
 static bool time_is_over(const struct sim_world *world, unsigned host)
 {
     const struct sim_server *server = &world->server;
@@ -19,9 +19,9 @@ static bool time_is_over(const struct sim_world *world, unsigned host)
 }
 
 /*
- * The causes by which the server may take a lock from its owner without being asked (SPEC sections
- * 3 and 4). A client that still believes to hold it has not been deceived: it was told, could not
- * be reached, or did not answer.
+ * True if there is a cause for which the server may take a lock from its owner without being asked
+ * (SPEC sections 3 and 4). A client that still believes to hold it has not been deceived: it was
+ * told, could not be reached, or did not answer.
  */
 static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, unsigned c,
                      unsigned left)
@@ -30,12 +30,12 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
     unsigned host = owner / SIM_PROCS;
     struct sim_range cell = {(uint8_t)f, (uint8_t)c, (uint8_t)c};
 
-    /* The host restarted, or freed all (CRS-01, NLM-05): at once, or in slices. */
+    /* The host restarted or sent FREE_ALL (CRS-01, NLM-05): its locks go at once, or in slices. */
     if ((model->gone_now[host] && model->kept.mode[f][c][owner] == SIM_FREE) ||
         model->seen.releasing.mode[f][c][owner] != SIM_FREE)
         return true;
-    /* The GRANTED callback was refused, or failed three times (section 3, last paragraph): what it
-     * gave goes, and what the owner held before stays. */
+    /* The client refused the GRANTED callback, or the callback failed three times (section 3, last
+     * paragraph): the granted lock goes, and what the owner held before stays. */
     if (model->refused[owner] && sim_range_overlaps(model->refused_range[owner], cell) &&
         left >= model->refused_had[owner][c])
         return true;
@@ -44,7 +44,8 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
 
 /* ------------------------------------------------------------------ what else has changed */
 
-/* Its callback has begun in the event that granted it: the grant waits for no commit. */
+/* True if the callback began in the event that granted the waiter: then the grant waits for no
+ * commit. */
 static bool is_called(const struct sim_server *server, const struct sim_waiter *waiter)
 {
     for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
@@ -57,16 +58,17 @@ static bool is_called(const struct sim_server *server, const struct sim_waiter *
     return false;
 }
 
-/* A grant reclaims what its owner had not reclaimed yet, but for what it holds exclusively and was
- * granted in shared mode: that is not changed. */
+/* A grant reclaims what its owner had not reclaimed yet; except what the owner holds in exclusive
+ * mode when the grant is shared, because that lock stays as it is. */
 static void claim_granted(struct sim_world *world, const struct sim_waiter *waiter)
 {
     const struct sim_server *server = &world->server;
     uint64_t batch = hf_core_durable(server->core) + 1;
 
-    if (is_called(server, waiter)) /* it waits for no commit */
+    if (is_called(server, waiter)) /* a grant whose callback is in flight waits for no commit */
         batch = 0;
-    else if (server->committing) /* taken in this event, it has the grant; else the next one will */
+    else if (server->committing) /* the batch taken in this event has the grant; without one, the
+                                    next batch will have it */
         batch = server->committing->seq + (server->committing_since != world->stats.events);
     for (uint8_t c = waiter->range.first; c <= waiter->range.last; c++) {
         if (waiter->exclusive || waiter->had[c] != SIM_EXCLUSIVE)
@@ -88,8 +90,8 @@ static void remember_granted(struct sim_world *world, const struct sim_waiter *w
     claim_granted(world, waiter);
 }
 
-/* Another waiter of the same owner is granted in the same event, and what it gives the owner may
- * let this one pass; in which order does not show. */
+/* True if another waiter of the same owner is granted in the same event: what it gives the owner
+ * may let this one pass, and the view does not show their order. */
 static bool granted_with_another(const struct sim_model *model, unsigned place,
                                  const struct sim_seen *now)
 {
@@ -105,7 +107,7 @@ static bool granted_with_another(const struct sim_model *model, unsigned place,
     return false;
 }
 
-/* What its owner holds of the range already, and did not lose in this very event, which is what may
+/* Notes what the owner already held of the range and did not lose in this event, which is what may
  * have made room. */
 static void note_had(const struct sim_world *world, struct sim_waiter *waiter)
 {
@@ -124,7 +126,7 @@ static void note_had(const struct sim_world *world, struct sim_waiter *waiter)
     }
 }
 
-/* A grant only adds. What the owner may have lost in this very event it need not have lost. */
+/* A grant only adds. What the owner seems to have lost in this event it may have kept. */
 static void add_grant(struct sim_model *model, const struct sim_waiter *waiter,
                       const struct sim_seen *now)
 {
@@ -134,7 +136,9 @@ static void add_grant(struct sim_model *model, const struct sim_waiter *waiter,
     uint8_t file = waiter->range.file;
 
     for (uint8_t c = waiter->range.first; c <= waiter->range.last; c++) {
-        if (waiter->had[c] < before.mode[file][c][owner]) /* lost, and got again by this */
+        if (waiter->had[c] <
+            before
+                .mode[file][c][owner]) /* the owner lost the cell and got it again by this grant */
             sim_model_lapse(model, owner, (struct sim_range){file, c, c}, SIM_LAPSE_REGAINED);
     }
     sim_model_locked(model, owner, waiter->range, waiter->exclusive, waiter->state, 0);
@@ -142,13 +146,13 @@ static void add_grant(struct sim_model *model, const struct sim_waiter *waiter,
         if (waiter->had[c] == SIM_EXCLUSIVE || (before.mode[file][c][owner] == SIM_EXCLUSIVE &&
                                                 now->held.mode[file][c][owner] == SIM_EXCLUSIVE))
             model->held.mode[file][c][owner] = SIM_EXCLUSIVE;
-        if (waiter->old) /* it asked before the notice came */
+        if (waiter->old) /* the waiter asked before the notice came */
             model->kept.mode[file][c][owner] = kept.mode[file][c][owner];
     }
 }
 
-/* A waiter of the model that the core does not list any more has its lock now, and no
- * waiter ahead of it was overtaken. */
+/* Grants a waiter of the model that the core no longer lists: its owner must have the lock now, and
+ * no waiter ahead of it may have been overtaken. */
 static void grant_waiter(struct sim_world *world, unsigned place, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
@@ -159,7 +163,7 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
         unsigned host = waiter.owner / SIM_PROCS;
 
         if (model->silent[host] || model->gone[host])
-            return; /* its host does not answer, or is gone: it waits no longer */
+            return; /* the host is silent or gone, so its waiter has left the queue */
         if (model->silent_early[host]) {
             sim_excuse(world, SIM_EXCUSE_SILENT_EARLY);
             return;
@@ -173,8 +177,9 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
                                   waiter.exclusive) &&
             sim_waiters_find(now->waiters, now->n_waiters, model->waiters[i].owner,
                              model->waiters[i].range, model->waiters[i].exclusive) >= 0) {
-            /* Noted for grants of several waiters, too: when their commit fails, this waiter passes
-             * again, and the next time perhaps without the others (seed 70100938). */
+            /* The model notes this for grants of several waiters, too: when their commit fails,
+             * this waiter passes again, and the next time perhaps without the others (seed
+             * 70100938). */
             waiter.may_pass = sim_cycles_since(model, place, now);
             if (waiter.may_pass || one_of_several)
                 break;
@@ -184,7 +189,8 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
     }
     note_had(world, &waiter);
     add_grant(model, &waiter, now);
-    /* Not wanted: what is left of an old copy of a request, whose grant will be refused. */
+    /* No process wants the lock: this waiter is the rest of an old copy of a request, and its grant
+     * will be refused. */
     for (uint8_t c = waiter.range.first; c <= waiter.range.last; c++) {
         if (!sim_model_is_wanted(world, waiter.owner, waiter.range) &&
             waiter.had[c] < (waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
@@ -194,7 +200,7 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
     remember_granted(world, &waiter);
 }
 
-/* Takes the core's list, with what only the model knows. */
+/* Takes over the core's list of waiters, and adds what only the model knows. */
 static void take_waiters(struct sim_model *model, const struct sim_seen *now)
 {
     struct sim_waiter waiters[SIM_WAITERS];
@@ -206,11 +212,12 @@ static void take_waiters(struct sim_model *model, const struct sim_seen *now)
         const struct sim_waiter *before =
             place >= 0 ? &model->waiters[place] : sim_model_granted_last(model, w->owner, w->range);
 
-        /* Also when it waits again, after a failed commit or a restart (seed 1356). */
+        /* The waiter may also be one that waits again, after a failed commit or a restart (seed
+         * 1356). */
         w->may_pass = (before && before->may_pass) || sim_cycles_had(model, w->id);
         w->state = before ? before->state : 0;
         w->old = before && before->old;
-        w->seq = place >= 0 ? before->seq : 0; /* what waits again was told so */
+        w->seq = place >= 0 ? before->seq : 0; /* a waiter that waits again was told so */
     }
     memcpy(model->waiters, waiters, sizeof(waiters));
     model->n_waiters = now->n_waiters;
@@ -292,9 +299,8 @@ static void check_told(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
-/*
- * Its process was told BLOCKED and waits, and the grant was undone: it must wait again, also if
- * another thread of the process has called the callback off meanwhile.
+/* Reports a waiter that was lost: its process was told BLOCKED and waits, and its grant was undone.
+ * It must wait again, even if another thread of the process has called the callback off meanwhile.
  */
 static void check_undone(struct sim_world *world, const struct sim_seen *now)
 {
@@ -317,7 +323,7 @@ static void check_undone(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
-/* After a failed commit those that it granted may wait again; no others do. */
+/* After a failed commit, the waiters that it granted may wait again, and no others. */
 static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
@@ -333,7 +339,7 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
         if (model->causes.restarted &&
             sim_waiters_find(world->server.besides.waiters, world->server.besides.n_waiters,
                              w->owner, w->range, w->exclusive) >= 0)
-            continue; /* its CANCEL was not durable: the waiter is back */
+            continue; /* the CANCEL was not durable, so the waiter is back */
         if (sim_waiters_find(model->waiters, model->n_waiters, w->owner, w->range, w->exclusive) <
                 0 &&
             sim_waiters_find(model->granted, ring, w->owner, w->range, w->exclusive) < 0)
@@ -343,10 +349,9 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
     take_waiters(model, now);
 }
 
-/*
- * "Memory goes back to what is durable" (SPEC section 5), and a start begins from it. Compared only
- * when nothing new is in flight already, and not for hosts whose locks are never recorded.
- */
+/* "Memory goes back to what is durable" (SPEC section 5), and a start begins from it. Memory and
+ * disk are compared only when nothing new is in flight, and not for hosts whose locks are never
+ * recorded. */
 static void compare_with_disk(struct sim_world *world, const struct sim_seen *now)
 {
     if (!world->config.durable || world->server.committing)
@@ -367,8 +372,8 @@ static void compare_with_disk(struct sim_world *world, const struct sim_seen *no
     }
 }
 
-/* CRS-02: after a restart, what the newest life of a host took is still of that life, and no notice
- * of it may take that, reclaimed or not. All else may go. */
+/* CRS-02: after a restart, what the newest incarnation of a host took still belongs to it,
+ * reclaimed or not, and no notice of this incarnation may take it. Everything else may go. */
 static void keep_newest_lives(struct sim_model *model, const struct sim_seen *now)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {
@@ -400,9 +405,10 @@ static void check_kept(struct sim_world *world, const struct sim_seen *now)
 
                 releasing[o / SIM_PROCS] |= goes;
                 if (model->causes.rolled_back && model->notice[o / SIM_PROCS].pending)
-                    model->kept.mode[f][c][o] = SIM_FREE; /* what it had before is back */
+                    /* The host has again what it had before. */
+                    model->kept.mode[f][c][o] = SIM_FREE;
                 if (model->causes.rolled_back && now->unreclaimed.mode[f][c][o] != SIM_FREE)
-                    model->kept.mode[f][c][o] = SIM_FREE; /* its reclaim was undone */
+                    model->kept.mode[f][c][o] = SIM_FREE; /* the host's reclaim was undone */
                 if (!goes || model->kept.mode[f][c][o] == SIM_FREE)
                     continue;
                 if (!model->causes.rolled_back && !(now->unreclaimed.mode[f][c][o] != SIM_FREE &&
@@ -439,7 +445,8 @@ static bool is_taken_back(const struct sim_seen *now, const struct sim_waiter *g
     return less;
 }
 
-/* GRC-03: what its owner had not reclaimed before a grant that it refused, it has not reclaimed. */
+/* GRC-03: an owner that refuses a grant has not reclaimed what it had not reclaimed before the
+ * grant. */
 static void check_refused(struct sim_world *world, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
@@ -453,7 +460,7 @@ static void check_refused(struct sim_world *world, const struct sim_seen *now)
         if (!granted || !is_taken_back(now, granted))
             continue;
         for (unsigned c = range.first; c <= range.last; c++) {
-            if (!granted->kept[c]) /* what is left was got before the notice */
+            if (!granted->kept[c]) /* what is left was granted before the notice came */
                 model->kept.mode[range.file][c][o] = SIM_FREE;
             if (granted->unclaimed[c] && model->claimed[range.file][c][o] != 0) {
                 model->reclaimed_by[range.file][c][o] = model->claimed[range.file][c][o];
@@ -467,7 +474,7 @@ static void check_refused(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
-/* What a start that continues holds needs no batch of its own. */
+/* After a start that continues, held locks need no batch of their own. */
 static void count_anew(struct sim_model *model)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {
@@ -493,8 +500,8 @@ static uint64_t still_claimed(struct sim_world *world, const struct sim_seen *no
     return 1;
 }
 
-/* A start begins with what is recorded, and so does SM_SIMU_CRASH; a commit that fails takes the
- * reclaims back that it was to record. */
+/* A start and SM_SIMU_CRASH begin with what is recorded; a failed commit undoes the reclaims that
+ * it was to record. */
 static void follow_claims(struct sim_world *world, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
@@ -517,8 +524,8 @@ static void follow_claims(struct sim_world *world, const struct sim_seen *now)
                 if (model->claimed[f][c][o] == 0 && now->unreclaimed.mode[f][c][o] == SIM_FREE &&
                     model->reclaimed_by[f][c][o] <= durable + 1)
                     model->claimed[f][c][o] = model->reclaimed_by[f][c][o];
-                /* It went before SM_SIMU_CRASH. That it is to be reclaimed is checked by a unit
-                 * test: a lock that was granted in this epoch may come back as well. */
+                /* The lock went before SM_SIMU_CRASH. A unit test checks that it has to be
+                 * reclaimed: here a lock that was granted in this epoch may come back as well. */
                 if (now->grace && model->claimed[f][c][o] == 0 &&
                     now->unreclaimed.mode[f][c][o] != SIM_FREE &&
                     world->server.disk.mode[f][c][o] != SIM_FREE)
@@ -528,8 +535,8 @@ static void follow_claims(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
-/* Which locks wait to be reclaimed, the other checks take from the core's view. It follows from
- * what was recorded at the start, and what was granted since. */
+/* The other checks ask the core's view which locks wait to be reclaimed, so this one checks the
+ * view: it follows from what was recorded at the start, and what was granted since. */
 static void check_unreclaimed(struct sim_world *world, const struct sim_seen *now)
 {
     const struct sim_model *model = &world->model;
@@ -549,7 +556,7 @@ static void check_unreclaimed(struct sim_world *world, const struct sim_seen *no
     }
 }
 
-/* What is being released is so for a cause, and goes: it is not forgotten half way. */
+/* Checks that each release has a cause and is carried to its end. */
 static void check_releasing(struct sim_world *world, const struct sim_seen *now)
 {
     const struct sim_model *model = &world->model;

@@ -10,7 +10,7 @@
 
 enum { SHOWN_MAX = 10 }; /* failing seeds that are printed one by one */
 
-/* For the handler of a panic in the core: which seed was in progress. */
+/* The seed in progress, for the handler of a panic in the core. */
 static volatile uint64_t running_seed;
 
 void sim_print_replay(FILE *out, uint64_t seed)
@@ -18,7 +18,7 @@ void sim_print_replay(FILE *out, uint64_t seed)
     fprintf(out, "# to see it: hf-sim --seed %" PRIu64 " --trace\n", seed);
 }
 
-/* An assertion of the core does not hold: say for which seed, then die of it. */
+/* An assertion of the core failed: prints the seed before the process dies. */
 static void on_abort(int signal_number)
 {
     char text[96];
@@ -100,7 +100,8 @@ struct excuse {
     unsigned ceiling; /* parts of 10,000 */
 };
 
-/* The share of what was excused is below its ceiling. A few worlds say nothing about that. */
+/* Checks that the share of excused cases is below its ceiling. A few worlds are too few for that.
+ */
 static void check_excuses(const struct sim_stats *s, uint64_t seeds)
 {
     enum { FEWEST_SEEDS = 1000 };
@@ -124,7 +125,7 @@ static void check_excuses(const struct sim_stats *s, uint64_t seeds)
     }
 }
 
-/* Of the machine, for the rate in the summary only; no simulated world ever sees it. */
+/* The machine's clock, for the rate in the summary only; no simulated world ever sees it. */
 static double seconds_now(void)
 {
     struct timespec now;
@@ -137,7 +138,7 @@ int sim_run_seeds(uint64_t from, uint64_t count)
 {
     static struct sim_world world;
     struct sim_stats sum = {0};
-    struct sim_trace all = {0}; /* changes when any step of any of these worlds does */
+    struct sim_trace all = {0}; /* this hash changes when any step of these worlds does */
     uint64_t failed = 0;
     double start = seconds_now();
 
@@ -164,44 +165,50 @@ int sim_run_seeds(uint64_t from, uint64_t count)
  * worlds change; it costs a hundredth of a second to run it all the same.
  */
 const uint64_t sim_known_seeds[] = {
-    23232, 624939, /* DEADLCK for a cycle that closed by itself and that a waiter can pass */
-    1010297, 1020065, 1021843, 1028172, /* overlapping grants of one owner, told at once */
-    1019392,    /* BLOCKED for what an overlapping grant has given already */
-    4517, 4752, /* granted to a request that waited since a former life, and kept after it */
-    /* Faults of the simulator: which requests tell a new state; UNLOCK of what the owner waits for;
-     * a second notice during the reclaims of the first; a waiter that passed, and waits again after
-     * a failed commit; a LOCK that arrived after its client had died and the server had restarted;
-     * a cycle that one grant closed and the next one of the same event opened; a grant of an
-     * earlier server that its client takes when grace is over. */
+    /* DEADLCK for a cycle that closed by itself and that a waiter can pass through. */
+    23232, 624939, 1010297, 1020065, 1021843,
+    1028172, /* overlapping grants of one owner, told at once */
+    1019392, /* BLOCKED for a range that an overlapping grant has given already */
+    /* A request that waited since a former incarnation was granted, and kept its lock after that.
+     */
+    4517, 4752,
+    /* Faults of the simulator, not of the core: it misjudged which requests tell a new state;
+     * UNLOCK of a range that the owner waits for; a second notice during the reclaims of the first;
+     * a waiter that passed, and waits again after a failed commit; a LOCK that arrived after its
+     * client had died and the server had restarted; a cycle that one grant closed and the next one
+     * of the same event opened; a grant of an earlier server that its client takes when grace is
+     * over. */
     50223575, 60070579, 50412706, 50450071, 70100938, 70150274, 80018261, 80057922, 91133701,
     100321955, 24550, 300085203, 400012311, 400053051, 500134101, 90263079,
-    700146662,    /* a refusal that waits for one state number when SM_SIMU_CRASH makes another */
-    700207892,    /* a LOCK of the new life during the release of the old one */
-    19106, 21486, /* a delayed LOCK of a former life */
-    12778,        /* one that comes after the first LOCK of the life that followed it */
-    80028204,     /* a LOCK of a new life counts as a repeat in strict grace */
-    2575,         /* an upgrade that waits beyond a limit holds up an UNLOCK */
-    80004048, /* a client that refuses is called as fast as it answers while the store is down */
-    747,      /* a grant over a lock that was to be reclaimed, refused when grace was over */
-    31429, 90088276, 90110912, 3998, 31267, /* the simulator: which grants count on a record */
-    90204907, /* the simulator: a late notice of a life that a forged one had ended */
-    90214357, /* the operator releases a file, and a waiter's registration stays for ever */
+    700146662,    /* a refusal waited for one state number when SM_SIMU_CRASH made another */
+    700207892,    /* a LOCK of the new incarnation came while the old one's locks were released */
+    19106, 21486, /* a delayed LOCK of a former incarnation */
+    12778,        /* a delayed LOCK of a former incarnation, after the first LOCK of the next one */
+    80028204,     /* strict grace took a LOCK of a new incarnation for a repeat */
+    2575,         /* an upgrade that waited beyond a limit held up an UNLOCK */
+    /* A client that refused was called again as fast as it answered while the store was down. */
+    80004048,
+    747, /* a grant over a lock that was to be reclaimed was refused when grace was over */
+    /* The simulator misjudged which grants count on a record. */
+    31429, 90088276, 90110912, 3998, 31267,
+    90204907, /* the simulator: a late notice of an incarnation that a forged notice had ended */
+    90214357, /* the operator released a file, and a waiter's registration stayed for ever */
     90239204,
     90255010, /* the simulator: callbacks that wait for no commit; refused after a notice */
-    90239916, 90269962, /* a reclaim of what its owner has by NM_LOCK is not recorded */
-    1435, /* a shared grant over what its owner has exclusively by NM_LOCK is not recorded */
-    70159326, 126029, /* the simulator: locks that owners lose in the event that grants others */
+    90239916, 90269962, /* the reclaim of a lock that its owner had by NM_LOCK was not recorded */
+    1435,               /* a shared grant over an exclusive lock got by NM_LOCK was not recorded */
+    70159326, 126029,   /* the simulator: owners lose locks in the event that grants others */
     92019989, /* the answer to a notice waited for a decision, and its batch failed meanwhile */
-    92022162, /* the simulator: a part that was split off counts for a later life */
-    958,      /* a lock that comes back after SM_SIMU_CRASH counts as reclaimed */
+    92022162, /* the simulator: a split-off part counts for a later incarnation */
+    958,      /* a lock that came back after SM_SIMU_CRASH counted as reclaimed */
     13031,    /* the simulator: a FREE_ALL after a notice that was never verified */
     14696,    /* the simulator: a state that was told before another one was believed */
     496, 10436, 5096,     /* the simulator: refused grants, reclaims and limits */
     110010181, 110028932, /* shares of before a start hold up an UNLOCK after limits were lowered */
-    110003578, 110019088, 110017632, /* the simulator: of what a notice brought no news */
-    110018596, /* the simulator: the life of a lock that comes back from the disk */
-    110003393, /* the simulator: a late grant over what was reclaimed by mistake */
-    100070510, /* broke "nothing is released without a cause" in a build of one day */
+    110003578, 110019088, 110017632, /* the simulator: locks of which a notice brought no news */
+    110018596, /* the simulator: the incarnation of a lock that comes back from the disk */
+    /* The simulator: a late grant over a range that another client reclaimed by mistake. */
+    110003393, 100070510, /* broke "nothing is released without a cause" in a build of one day */
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
 

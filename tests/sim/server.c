@@ -33,7 +33,7 @@ struct hf_now sim_now(const struct sim_world *world)
                                1700000000000 + (int64_t)world->now_ms + world->wall_offset_ms};
 }
 
-/* The first moment of the world at which the server's clock shows mono_ms. */
+/* The first moment of the world at which the server's own clock shows mono_ms. */
 static uint64_t world_at(const struct sim_world *world, uint64_t mono_ms)
 {
     uint64_t at_ms = world->server.started_ms;
@@ -55,7 +55,7 @@ void sim_server_on_message(struct sim_world *world, const struct sim_message *me
     if (message->answer) {
         sim_calls_on_answer(world, message);
     } else if (world->config.monitor && message->call < SIM_CALL_SM_NOTIFY) {
-        return; /* to the kernel's lock manager, which is not simulated */
+        return; /* the call goes to the kernel's lock manager, which is not simulated */
     } else if (sim_answers_repeat(world, message)) {
         return;
     } else {
@@ -103,7 +103,8 @@ static void begin_commit(struct sim_world *world)
         return;
     server->committing_since = world->stats.events;
     server->writing = sim_pages_may_write(world, server->committing);
-    if (server->writing) { /* at the end of the turn, after all that happens at this moment */
+    /* The flush begins at the end of the turn, after everything that happens at this moment. */
+    if (server->writing) {
         server->commit_result = 0;
         push_commit(world, 0);
         return;
@@ -128,7 +129,8 @@ static void write_to_disk(struct sim_world *world)
     }
     records_apply(&server->records, server->committing);
     if (server->commit_twice)
-        records_apply(&server->records, server->committing); /* a repeat must change nothing */
+        /* A batch that is written twice must change nothing. */
+        records_apply(&server->records, server->committing);
     sim_pages_committed(world, server->committing);
     sim_disk_read(world);
 }
@@ -187,7 +189,7 @@ static void schedule_wake(struct sim_world *world)
     if (at_ms < world->now_ms)
         at_ms = world->now_ms;
     if (server->wake_at_ms > world->now_ms && server->wake_at_ms <= at_ms)
-        return; /* an earlier one is queued, and looks again */
+        return; /* an earlier event is queued, and calls this function again */
     server->wake_at_ms = at_ms;
     sim_queue_push(
         &world->queue,
@@ -294,7 +296,7 @@ static struct hf_core_config core_config(const struct sim_world *world)
     return config;
 }
 
-/* A start before this one found that the host had crashed, and grace has not ended since. */
+/* True if an earlier start found that the host had crashed, and grace has not ended since. */
 static bool recorded_tail_lost(const struct sim_server *server)
 {
     const struct stored_record *record = records_find(&server->records, HF_RECORD_SERVER, 0);
@@ -320,7 +322,8 @@ static int load_records(struct sim_server *server)
     return rv;
 }
 
-/* What clients may hold and the disk does not know: it comes back only by being reclaimed. */
+/* Notes what clients may hold and the disk does not know: such locks come back only by being
+ * reclaimed. */
 static void note_unrecorded(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -339,7 +342,7 @@ static void note_unrecorded(struct sim_world *world)
     }
 }
 
-/* May clients hold locks that are not recorded (SPEC section 14)? */
+/* Notes whether clients may hold locks that are not recorded (SPEC section 14). */
 static void note_unknown(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -385,7 +388,8 @@ static void reconfigure(struct sim_world *world)
     c->conflict_mode = c->durable && sim_rng_one_in(&world->rng, 2);
     c->continues = !world->calm && c->durable && sim_rng_one_in(&world->rng, 2);
     if (c->durable != durable)
-        world->server.idle_at_crash = false; /* the digest has other locks */
+        /* With another configuration the digest has other locks. */
+        world->server.idle_at_crash = false;
     sim_world_fault(world, SIM_FAULT_RECONFIGURED);
     SIM_WORLD_TRACE(world, c->durable, c->process, c->conflict_mode,
                     "server: durable %d, process %d, conflict mode %d", c->durable, c->process,
@@ -393,8 +397,8 @@ static void reconfigure(struct sim_world *world)
 }
 
 /*
- * The server becomes a status monitor, or serves locks again (SPEC section 14). A kernel serves
- * them meanwhile: clients reclaim there, and what they believe to hold is no longer our business.
+ * The server becomes a status monitor, or serves locks again (SPEC section 14). Meanwhile a kernel
+ * serves the locks: clients reclaim there, and the model drops what they believe to hold.
  */
 static void change_role(struct sim_world *world)
 {
@@ -410,7 +414,7 @@ static void change_role(struct sim_world *world)
     SIM_WORLD_TRACE(world, 0, 0, 0, "server: is a status monitor only");
 }
 
-/* Nothing that clients rely on was lost (REC-01). */
+/* True if nothing was lost that clients rely on (REC-01). */
 static bool may_continue(const struct sim_world *world)
 {
     const struct sim_server *server = &world->server;
@@ -422,7 +426,8 @@ static bool may_continue(const struct sim_world *world)
            !server->was_monitor && !crashed && !recorded_tail_lost(server);
 }
 
-/* The state number of a monitor that goes on in the same boot of its host is the same. */
+/* Checks the state number: a monitor that is started again in the same boot of its host keeps its
+ * number. */
 static void note_number(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -435,7 +440,7 @@ static void note_number(struct sim_world *world)
                                : server->durable_epoch + 1;
 }
 
-/* Some of our addresses come up later than the server (NOT-03). */
+/* Draws which of our addresses come up later than the server (NOT-03). */
 static void draw_late_addresses(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -499,8 +504,8 @@ void sim_server_start(struct sim_world *world)
     sim_server_pump(world);
 }
 
-/* Of what was in flight the disk has all or nothing: a batch is atomic. Returns the last batch that
- * the disk has. */
+/* Draws how much of the batches in flight the disk has: each is there completely or not at all.
+ * Returns the last batch that the disk has. */
 static uint64_t lose_or_keep_batch(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -517,8 +522,8 @@ static uint64_t lose_or_keep_batch(struct sim_world *world)
     return durable;
 }
 
-/* A lock that comes back from the disk is not of the life that took it anew in a batch which is
- * lost (seed 110018596): the model does not know then of which life it is. */
+/* A lock that comes back from the disk does not belong to the incarnation that took it anew in a
+ * lost batch (seed 110018596): the model then does not know its incarnation. */
 static void forget_lives(struct sim_model *model, uint64_t durable)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {
@@ -531,14 +536,14 @@ static void forget_lives(struct sim_model *model, uint64_t durable)
     }
 }
 
-/* Batches are counted anew, so no grant is undone any more. */
+/* The new run counts batches from the start, so no grant of the old one is undone any more. */
 static void forget_waits(struct sim_model *model)
 {
     memset(model->granted, 0, sizeof(model->granted));
     model->n_granted = 0;
 }
 
-/* A lock of the life that the host's latest LOCK told of is on the disk, and so is that life. */
+/* True if the disk has the incarnation of which the host's latest LOCK told, and a lock of it. */
 static bool has_recorded_life(const struct sim_world *world, unsigned host)
 {
     const struct sim_model *model = &world->model;
@@ -587,10 +592,8 @@ void sim_server_crash(struct sim_world *world)
                                       .kind = SIM_EVENT_START});
 }
 
-/*
- * What the crash has cost: a lock that another client's lock on the disk is in the way of, because
- * the record of its release is lost, cannot be reclaimed (DUR-02).
- */
+/* Notes what a crash has cost: a lock whose reclaim will fail because another client's lock, whose
+ * release was lost, is still on the disk (DUR-02). */
 static void note_lost(struct sim_world *world, const struct sim_oracle *before)
 {
     struct sim_server *server = &world->server;
@@ -664,7 +667,7 @@ void sim_server_simu_crash(struct sim_world *world)
     memset(world->model.locked_op, 0, sizeof(world->model.locked_op));
     sim_wire_leave(asked);
     sim_check_crashed(world);
-    /* Whom the core has given up already, and could not yet strip, stays given up. */
+    /* Hosts that the core has given up, and could not strip of their locks yet, stay given up. */
     if (!server->committing && world->now_ms > world->model.redo_until_ms)
         memset(server->notices_failed, 0, sizeof(server->notices_failed));
     server->grace_until_ms = world_at(world, sim_now(world).mono_ms + world->config.grace_ms);

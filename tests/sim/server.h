@@ -23,7 +23,7 @@ enum {
     SIM_CALLS_OUT = 64,
 };
 
-/* The duplicate request cache: who asked what, and what was answered, once it was. */
+/* An entry of the duplicate request cache: the request, and its answer once there is one. */
 struct sim_cached {
     bool used;
     bool answered;
@@ -36,17 +36,20 @@ struct sim_call_out {
     bool async;
     uint8_t host;
     uint8_t kind;  /* enum hf_outcall_kind */
-    bool sent;     /* may arrive; otherwise it is certain not to */
-    bool answered; /* GRANTED_RES has come before the attempt timed out */
-    bool untried;  /* no packet can leave: our address is not up */
-    bool local;    /* to a lockd on the server's own host, which is not simulated: it answers */
+    bool sent;     /* the message may arrive; otherwise it certainly does not */
+    bool answered; /* GRANTED_RES came before the attempt timed out */
+    bool untried;  /* no packet can leave, because our address is not up */
+    /* The call goes to a lockd on the server's own host, which is not simulated and answers at
+     * once. */
+    bool local;
     int32_t state; /* SM_STAT: the answer */
     uint32_t attempt;
     uint64_t call_id;
-    uint64_t cookie; /* of this attempt, unique in the world */
+    uint64_t cookie; /* the cookie of this attempt, unique in the world */
     unsigned owner;
     struct sim_range range;
-    hf_rpc_done done; /* of the handler, or of its name lookup: how it is told of the end */
+    /* The function of the handler, or of its name lookup, that is told how the call ended. */
+    hf_rpc_done done;
     sim_resolved resolved;
     void *done_ctx;
 };
@@ -60,7 +63,8 @@ struct sim_server {
     struct sim_cached cache[SIM_CACHE];
     unsigned next_cached;
     struct sim_call_out calls[SIM_CALLS_OUT];
-    struct sim_outcall { /* a ring: how many attempts failed that may have arrived */
+    /* A ring: how many attempts of an outcall failed although they may have arrived. */
+    struct sim_outcall {
         uint64_t call_id;
         unsigned arrived;
     } outcalls[SIM_CALLS_OUT];
@@ -68,49 +72,52 @@ struct sim_server {
     uint64_t next_cookie;
 
     const struct hf_batch *committing; /* belongs to the core; NULL: none */
-    uint64_t committing_since;         /* the number of the event in which it was taken */
-    bool writing;                      /* ... which is written only, and flushed later */
+    uint64_t committing_since;         /* the number of the event in which the batch was taken */
+    bool writing;                      /* the batch is only written, and flushed later */
     int commit_result;
-    bool commit_twice; /* its outcome is in doubt, so it will be sent again */
-    bool outage;       /* the store fails everything */
+    bool commit_twice; /* the batch's outcome is in doubt, so it will be sent again */
+    bool outage;       /* the store fails every call */
     bool stopping;
     uint64_t stop_seq;
 
-    uint64_t started_ms; /* the world's clock and the server's own, at its start */
+    uint64_t started_ms; /* the world's time and the server's own time at its start */
     uint64_t mono_base_ms;
-    uint64_t epoch;             /* in memory */
-    uint64_t durable_epoch;     /* on the disk */
-    uint64_t number_epoch;      /* in which our state number was taken, as it must be */
-    uint64_t durable_number;    /* on the disk */
-    bool was_monitor;           /* in the run whose epoch is on the disk */
+    uint64_t epoch;          /* in memory */
+    uint64_t durable_epoch;  /* on the disk */
+    uint64_t number_epoch;   /* the epoch in which our state number was due, and was taken */
+    uint64_t durable_number; /* on the disk */
+    bool was_monitor; /* the server was a status monitor in the run whose epoch is on the disk */
     struct sim_oracle disk;     /* the locks on the disk */
     bool registered[SIM_HOSTS]; /* clients on the disk */
-    bool clean;                 /* the disk says that the server was stopped */
-    struct sim_recorded {       /* on the disk besides locks (REC-02, REC-03) */
+    bool clean;                 /* the disk says that the server was stopped cleanly */
+    struct sim_recorded {       /* What the disk has besides locks (REC-02, REC-03). */
         struct sim_waiter waiters[SIM_WAITERS], granting[SIM_WAITERS];
         unsigned n_waiters, n_granting;
         struct sim_share shares[SIM_SHARES];
         unsigned n_shares;
     } besides;
     bool records_all;       /* the run whose epoch is on the disk records waiters and shares */
-    bool complete;          /* ... and its clients had nothing to do */
-    bool continued;         /* this run goes on where the one before ended, as it must */
+    bool complete;          /* that run was complete: its clients had nothing to reclaim */
+    bool continued;         /* this run continues where the last one ended, as it must */
     bool recorded;          /* the run whose epoch is on the disk records locks */
     uint32_t late_hosts;    /* hosts that know us by an address which is not up yet */
     uint64_t late_until_ms; /* when that address comes up */
     bool tail_lost;         /* a crash of the host: until grace ends, locks may be unknown */
-    struct sim_oracle lost; /* locks that are unknown so, and were not reclaimed since */
-    uint64_t wake_at_ms;    /* for which an event is queued; 0: none */
-    uint64_t commits;       /* ever, to fail the n-th */
+    /* Locks that became unknown in such a crash, and were not reclaimed since. */
+    struct sim_oracle lost;
+    uint64_t wake_at_ms; /* when the next wake-up is queued; 0: none is */
+    uint64_t commits;    /* counts all commits of the world, so that the n-th can fail */
 
-    bool grace;                         /* as last seen */
-    uint64_t grace_until_ms;            /* its full length, counted from the start */
-    uint32_t notices_failed[SIM_HOSTS]; /* attempts, in this epoch */
-    uint64_t grace_ended_epoch;         /* the newest that was seen without grace; 0: none */
+    bool grace;              /* as last seen */
+    uint64_t grace_until_ms; /* the end of the full grace period, counted from the start */
+    /* How many attempts at a notice have failed in this epoch. */
+    uint32_t notices_failed[SIM_HOSTS];
+    uint64_t grace_ended_epoch; /* the newest epoch that was seen without grace; 0: none */
     uint32_t grace_ended_run;
-    int32_t highest_state; /* that any notice carried, and in which run */
+    /* The highest state number that a notice carried, and the run in which it did. */
+    int32_t highest_state;
     uint32_t highest_run;
-    uint64_t idle_digest; /* at the crash, when nothing was in flight */
+    uint64_t idle_digest; /* the core's digest at the crash, if nothing was in flight */
     bool idle_at_crash;
 };
 
@@ -121,15 +128,15 @@ void sim_server_host_crash(struct sim_world *world);
 void sim_server_stop(struct sim_world *world);
 void sim_server_simu_crash(struct sim_world *world);
 
-/* A request or an answer from the network. */
+/* Handles a request or an answer from the network. */
 void sim_server_on_message(struct sim_world *world, const struct sim_message *message);
 void sim_server_on_commit(struct sim_world *world, uint32_t run);
 void sim_server_on_wake(struct sim_world *world, uint32_t run);
 
-/* What the core wants done after it was called: commit, calls, events, wake-up. */
+/* Does what the core wants done after a call into it: commits, calls, events, wake-up. */
 void sim_server_pump(struct sim_world *world);
 
-/* Before grace is over, the server does not know all the locks that clients have. */
+/* True until grace is over, if the server does not know all the locks that clients have. */
 bool sim_server_is_blind(const struct sim_world *world);
 
 struct hf_now sim_now(const struct sim_world *world);

@@ -10,7 +10,7 @@ static uint64_t length_of(uint64_t first, uint64_t last)
     return last == UINT64_MAX ? 0 : last - first + 1;
 }
 
-/* Which version a host speaks is the seed's choice; what does not fit into 32 bits needs 4. */
+/* The seed draws which version a host speaks; what does not fit into 32 bits needs version 4. */
 static uint32_t version_of(const struct sim_world *world, const struct sim_message *r)
 {
     static const uint32_t versions[] = {4, 3, 4, 1};
@@ -84,7 +84,7 @@ static void put_monitor(const struct sim_world *world, const struct sim_message 
 
 static void make_cookie(const struct sim_message *r, uint32_t serial, struct sim_spoken *spoken)
 {
-    if (r->call == SIM_CALL_GRANTED) { /* the answer: the cookie is the server's */
+    if (r->call == SIM_CALL_GRANTED) { /* an answer carries the server's cookie */
         spoken->cookie_len = sizeof(r->cookie_id);
         for (unsigned i = 0; i < sizeof(r->cookie_id); i++)
             spoken->cookie[i] = (uint8_t)(r->cookie_id >> (56 - 8 * i));
@@ -108,7 +108,8 @@ static uint32_t procedure_of(const struct sim_message *r)
     return procedures[r->call];
 }
 
-/* LOCK and CANCEL as the process likes it; now and then TEST and UNLOCK as well. */
+/* True if the request goes as a message (_MSG): LOCK and CANCEL as the process likes, now and then
+ * TEST and UNLOCK. */
 static bool is_message(const struct sim_message *r)
 {
     enum { ONE_IN = 8 };
@@ -249,7 +250,7 @@ struct sim_heard sim_speak_expected(const struct sim_spoken *spoken, const struc
     *h = answer->holder;
     HF_ASSERT(h->oh.len <= sizeof(out.oh));
     memcpy(out.oh, h->oh.data, h->oh.len);
-    if (spoken->vers != 4) { /* what ends at or beyond the end of 32 bits has no end */
+    if (spoken->vers != 4) { /* a range that ends at or beyond the end of 32 bits has no end */
         if (h->length > UINT32_MAX || (h->length && h->offset + h->length - 1 > UINT32_MAX))
             h->length = 0;
         if (h->offset > UINT32_MAX)

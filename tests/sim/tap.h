@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-/* One line, "ok" or "not ok". */
+/* Prints one line, "ok" or "not ok". */
 __attribute__((format(printf, 2, 3))) void tap_result(bool good, const char *format, ...);
 
-/* The plan, at the end; returns how many were not ok. */
+/* Prints the plan, at the end; returns how many results were not ok. */
 int tap_done(void);
 
 #endif

@@ -26,7 +26,7 @@ static inline void sim_trace_mix(struct sim_trace *trace, uint64_t a, uint64_t b
 __attribute__((format(printf, 3, 4))) void sim_trace_print(struct sim_trace *trace, uint64_t now_ms,
                                                            const char *format, ...);
 
-/* Three numbers that stand for the step in the hash, then the line for people. */
+/* Mixes three numbers that stand for the step into the hash, then prints the line for people. */
 #define SIM_TRACE(trace, now_ms, a, b, c, ...)                               \
     do {                                                                     \
         sim_trace_mix((trace), (uint64_t)(a), (uint64_t)(b), (uint64_t)(c)); \

@@ -67,7 +67,7 @@ static void crash_client(struct sim_world *world)
     if (!sim_client_is_up(world, h))
         return;
     sim_world_fault(world, SIM_FAULT_CLIENT_CRASH);
-    if (last) /* host 0 always comes back, so that one client is left */
+    if (last) /* host 0 always comes back, so that one client is left at the end */
         sim_world_fault(world, SIM_FAULT_CLIENT_DEATH);
     sim_client_crash(world, h, last ? 0 : sim_rng_range(&world->rng, 500, 60000));
 }
@@ -75,7 +75,8 @@ static void crash_client(struct sim_world *world)
 static void cut(struct sim_world *world)
 {
     unsigned h = sim_rng_below(&world->rng, world->config.hosts);
-    unsigned which = sim_rng_below(&world->rng, 4); /* up, down, and twice as often both */
+    /* The direction up, the direction down, and twice as often both. */
+    unsigned which = sim_rng_below(&world->rng, 4);
 
     sim_world_fault(world, SIM_FAULT_PARTITION);
     if (which != 0)
@@ -162,7 +163,8 @@ void sim_trouble_heals(struct sim_world *world, const struct sim_event *event)
         memset(world->net.cut[event->who], false, sizeof(world->net.cut[event->who]));
 }
 
-/* From when on no message of a host that is dead for good is in flight; 0: no host is dead. */
+/* The time after which no message of a host that is dead for good is in flight; 0: no host is dead.
+ */
 static uint64_t last_of_the_dead_ms(const struct sim_world *world)
 {
     uint64_t last_ms = 0;
@@ -178,7 +180,8 @@ static uint64_t last_of_the_dead_ms(const struct sim_world *world)
 
 void sim_trouble_restarts(struct sim_world *world)
 {
-    world->config.continues = false; /* else no notice fails */
+    /* A start that continues sends no notice, so none could fail. */
+    world->config.continues = false;
     world->restart_due = false;
     sim_server_crash(world);
 }
@@ -214,5 +217,5 @@ void sim_trouble_ends(struct sim_world *world)
     SIM_WORLD_TRACE(world, 0, 0, 0, "world: the faults stop");
     restart_for_the_dead(world);
     if (world->config.monitor && !world->restart_due)
-        sim_server_crash(world); /* and serves locks again */
+        sim_server_crash(world); /* the monitor becomes a lock manager again */
 }

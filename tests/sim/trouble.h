@@ -14,10 +14,10 @@ void sim_trouble_init(struct sim_world *world);
 void sim_trouble_strikes(struct sim_world *world, const struct sim_event *event);
 void sim_trouble_heals(struct sim_world *world, const struct sim_event *event);
 
-/* The faults stop: what is cut is joined, what is broken works. */
+/* Ends all faults: partitions are healed, and the store works again. */
 void sim_trouble_ends(struct sim_world *world);
 
-/* The server restarts once more, and so finds out which hosts are dead. */
+/* Restarts the server once more, so that it finds out which hosts are dead. */
 void sim_trouble_restarts(struct sim_world *world);
 
 #endif

@@ -14,7 +14,7 @@ static struct sim_wire *wire_of(struct sim_world *world)
     return &world->server.wire;
 }
 
-/* The time of this step, for the handlers. */
+/* Sets the handlers' clock to the time of this step. */
 static struct sim_wire *wire_at_now(struct sim_world *world)
 {
     struct sim_wire *wire = wire_of(world);
@@ -31,7 +31,7 @@ static void asked_del(struct sim_asked *asked)
     free(asked);
 }
 
-/* What is left of the answer when its batch has failed; false: better unsaid. */
+/* What the answer becomes when its batch has failed; false: it is not sent. */
 static bool refusal(const struct sim_asked *asked, struct sim_heard *out)
 {
     *out = (struct sim_heard){.state = asked->expected.state};
@@ -49,7 +49,8 @@ static bool refusal(const struct sim_asked *asked, struct sim_heard *out)
     case SIM_CALL_SM_UNMON_ALL:
     case SIM_CALL_SIMU_CRASH:
         return false;
-    case SIM_CALL_SHARE: /* a share that was given is not undone: only the repeat is answered */
+    case SIM_CALL_SHARE: /* a share that was granted is not undone, so only its repeat is answered
+                          */
         out->stat = HF_STAT_DENIED_NOLOCKS;
         return !asked->decided && !asked->world->config.continues;
     default:
@@ -85,8 +86,8 @@ static bool carries_state(const struct sim_message *reply)
     return reply->call == SIM_CALL_SM_MON || reply->call == SIM_CALL_SM_STAT;
 }
 
-/* Silence is for what failed: the store, or memory. And for a state number that is not durable: not
- * even a refusal leaves with it (NSM-06). */
+/* Checks that an answer is withheld only because the store or memory failed, or because it carries
+ * a state number that is not durable: with such a number not even a refusal leaves (NSM-06). */
 static void check_unsaid(struct sim_world *world, const struct sim_asked *asked)
 {
     const struct sim_wire *wire = wire_of(world);
@@ -96,7 +97,7 @@ static void check_unsaid(struct sim_world *world, const struct sim_asked *asked)
     if (world->heap.failed || asked->hushed)
         return;
     if (asked->reply.call == SIM_CALL_SM_NOTIFY && asked->expected.stat != HF_STAT_GRANTED)
-        return; /* another notice is being verified, and this one is to be repeated */
+        return; /* another notice is being verified, and the sender is to repeat this one */
     refused = wire->failing || !asked->decided;
     if (refused && !refusal(asked, &expected))
         return;
@@ -109,13 +110,13 @@ static void check_unsaid(struct sim_world *world, const struct sim_asked *asked)
                         sim_call_name((enum sim_call)asked->reply.call));
 }
 
-/* Who sent the others waits for no answer of ours. */
+/* True if the sender waits for an answer. */
 static bool is_heard(const struct sim_message *reply)
 {
     return reply->call != SIM_CALL_SIMU_CRASH && reply->call != SIM_CALL_GRANTED;
 }
 
-/* The answer is known, or that there is none: it leaves, and the request is over. */
+/* The answer is known, or that there is none: it is sent, and the request is over. */
 static void conclude(struct sim_asked *asked)
 {
     struct sim_world *world = asked->world;
@@ -128,7 +129,8 @@ static void conclude(struct sim_asked *asked)
         check_unsaid(world, asked);
     reply.stat = (uint8_t)asked->heard.stat;
     reply.state = asked->heard.state;
-    /* A refusal tells nothing of the epoch that failed with it, unless it carries our state. */
+    /* A refusal tells nothing of the epoch that failed with it, unless it carries our state number.
+     */
     if (wire->failing && !carries_state(&reply) && reply.hidden.epoch > world->server.durable_epoch)
         reply.hidden.epoch = world->server.durable_epoch;
     if (!wire->ending && !asked->hushed && is_heard(&reply)) {
@@ -147,11 +149,9 @@ static bool is_taken_for(const struct sim_call_out *out, unsigned host, unsigned
            sim_is_same_server(out->owner / SIM_PROCS, host);
 }
 
-/*
- * SPEC section 4: a GRANTED callback to the owner of an UNLOCK, in its range, was in flight when
- * the UNLOCK came, and is neither answered nor over. A client that is told now and waits for the
- * range again would take it for its new grant.
- */
+/* SPEC section 4: true if a GRANTED callback to the owner of an UNLOCK, in its range, was in flight
+ * when the UNLOCK came, and has not ended yet. A client that hears the answer now and waits for the
+ * range again would take the callback for its new grant. */
 static bool has_overtaken(const struct sim_asked *asked)
 {
     const struct sim_message *r = &asked->reply;
@@ -169,7 +169,7 @@ static bool has_overtaken(const struct sim_asked *asked)
     return false;
 }
 
-/* A handler has spoken. */
+/* A handler has sent an answer. */
 static void on_said(struct sim_asked *asked, struct hf_bytes bytes)
 {
     struct sim_world *world = asked->world;
@@ -289,7 +289,7 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
     static const struct hf_addr loopback = {.family = HF_ADDR_IPV4, .bytes = {127, 0, 0, 1}};
     struct sim_wire *wire = wire_of(world);
     struct sim_asked *asked = calloc(1, sizeof(*asked));
-    /* About other hosts only this host may ask (SEC-01). */
+    /* requests about other hosts are accepted from this host only (SEC-01) */
     bool local = r->call == SIM_CALL_SIMU_CRASH ||
                  (r->call >= SIM_CALL_SM_MON && r->call <= SIM_CALL_SM_UNMON_ALL &&
                   r->named < world->config.hosts);
@@ -297,8 +297,8 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
 
     HF_ASSERT(asked);
     sim_speak_request(world, r, ++wire->serial, &asked->spoken, args);
-    /* FREE_ALL by UDP would be verified (SEC-04). Whatever its transport, it is the whole host's.
-     */
+    /* The server would verify a FREE_ALL by UDP (SEC-04). FREE_ALL concerns the whole host,
+     * whatever its transport. */
     udp = asked->spoken.prog == SIM_NSM || r->call == SIM_CALL_GRANTED ||
           (sim_host_transport(r->host) == HF_TRANSPORT_UDP && r->call != SIM_CALL_FREE_ALL);
     asked->world = world;
@@ -320,7 +320,7 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
     return asked;
 }
 
-/* What the core's decision has to sound like. */
+/* Works out what the answer to the core's decision must be. */
 static void expect(struct sim_asked *asked)
 {
     bool says_state = asked->spoken.prog == SIM_NSM && asked->spoken.proc <= 4;
@@ -333,7 +333,8 @@ static void expect(struct sim_asked *asked)
         asked->expected = sim_speak_expected(&asked->spoken, &sim_decided.answer);
 }
 
-/* Its batch is durable, but a GRANTED that it has overtaken is still in flight. */
+/* True if the UNLOCK's batch is durable, but a GRANTED that the UNLOCK has overtaken is still in
+ * flight. */
 static bool waits_for_callback(const struct sim_asked *asked)
 {
     return asked->seq <= wire_of(asked->world)->service.durable && has_overtaken(asked);
@@ -396,7 +397,7 @@ void sim_wire_batch_done(struct sim_world *world, uint64_t seq, int error)
     hf_service_batch_done(&wire->service, seq, error);
     if (!error)
         return;
-    /* Nothing waits any more; these are the messages that are better not answered. */
+    /* Nothing waits any more; the answers that are left are those that are withheld. */
     hf_list_foreach_safe (node, &wire->asked) {
         struct sim_asked *asked = hf_list_entry(node, struct sim_asked, link);
 
@@ -413,7 +414,7 @@ void sim_wire_settle(struct sim_world *world)
 
 /* ---- calls ---- */
 
-/* The answer to a message: which of them is told by the cookie. */
+/* Handles the answer to a message; the cookie tells which message it answers. */
 static void on_res(struct sim_world *world, const struct hf_rpc_outcall_args *request,
                    struct hf_bytes args)
 {
@@ -506,7 +507,8 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_outcall
     return 0;
 }
 
-/* The resolver knows the hosts of this world by their long names; any other takes its time. */
+/* Stands in for the resolver, which knows the hosts of this world by their long names; a lookup of
+ * any other name takes its time. */
 void hf_nsm_resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name,
                          uint32_t timeout_ms, resolved done, void *ctx)
 {
@@ -569,7 +571,8 @@ void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum 
     XDR xdr;
 
     if (out->kind == HF_OUTCALL_STAT) {
-        sim_xdr_put32(&room, cookie % 2); /* whether the name resolves there: not looked at */
+        /* The answer may say that the name is unknown there; the handler ignores that. */
+        sim_xdr_put32(&room, cookie % 2);
         sim_xdr_put32(&room, (uint32_t)out->state);
     }
     if (out->kind == HF_OUTCALL_GRANTED && !out->async) {

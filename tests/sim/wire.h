@@ -34,17 +34,17 @@ struct sim_asked {
     struct sim_world *world;
     struct hf_list link; /* in wire->asked */
     struct sim_spoken spoken;
-    struct sim_message reply; /* as far as it is known beforehand */
+    struct sim_message reply; /* what is known of the reply beforehand */
     struct sim_heard expected;
-    bool decided;    /* by the core; otherwise it was refused at the door */
-    bool waits;      /* its answer waits for a commit */
-    bool undecided;  /* or for a notice to be verified, and then for a commit */
-    uint8_t news_of; /* a notice: the hosts (bits) of whose restart it told, when it was taken in */
-    uint64_t seq;    /* an UNLOCK waits for this commit, */
+    bool decided;    /* the core decided; otherwise the handler refused the request */
+    bool waits;      /* the answer waits for a commit */
+    bool undecided;  /* the answer waits for a notice to be verified, and then for a commit */
+    uint8_t news_of; /* notice: the hosts (bits) of whose restart the server learned by it */
+    uint64_t seq;    /* UNLOCK: the answer waits for this commit, */
     uint64_t called; /* and then for the callbacks to its owner in the range, up to this one */
-    bool receipt;    /* of a message: the RPC reply, which is not the answer, has been given */
-    bool said;       /* heard is the answer */
-    bool hushed;     /* the answer is swallowed */
+    bool receipt;    /* message: its RPC reply, which is not the answer, was sent */
+    bool said;       /* `heard` has the answer */
+    bool hushed;     /* the answer is not sent */
     struct sim_heard heard;
 };
 
@@ -56,12 +56,13 @@ struct sim_wire {
     struct hf_list asked;
     uint32_t serial;
 
-    struct sim_asked *asking; /* being handled now: its answer is taken down, not sent */
-    bool failing;             /* a commit has failed, and its answers are being told */
-    bool ending;              /* the server dies: no answer leaves any more */
+    /* The request that a handler has now: its answer is noted, not sent. */
+    struct sim_asked *asking;
+    bool failing; /* a commit has failed, and requests are answered accordingly */
+    bool ending;  /* the server dies, and sends no more answers */
 
-    const struct hf_outcall_attempt *calling; /* being handed to the handlers now */
-    bool made;                                /* and in flight: to be ended by one of these */
+    const struct hf_outcall_attempt *calling; /* the call that the handlers are making now */
+    bool made; /* the call is in flight, and one of these functions ends it */
     hf_rpc_done done;
     sim_resolved resolved;
     void *done_ctx;
@@ -81,14 +82,15 @@ void sim_wire_hush(struct sim_asked *asked);
 /* Answers whose notice has been verified go on, as at the end of a turn in src/daemon/engine.c. */
 void sim_wire_settle(struct sim_world *world);
 
-/* A commit has ended, as in src/daemon/commit_pump.c: tells the core, then completes answers. */
+/* A commit has ended, as in src/daemon/commit_pump.c: tells the core, then sends the answers. */
 void sim_wire_batch_done(struct sim_world *world, uint64_t seq, int error);
 
-/* One attempt of a call; false if it ended before it began, for want of memory. */
+/* Makes one attempt of a call; false if it ended before it began, for want of memory. */
 bool sim_wire_call(struct sim_world *world, const struct hf_outcall_attempt *call,
                    struct sim_call_out *out);
 
-/* Its end, by an answer (error 0) or without one, and what the core must be told of it. */
+/* Ends a call, by an answer (error 0) or without one. *told: the outcome that the core must hear.
+ */
 void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum hf_stat stat,
                         int error, bool repeated, enum hf_outcall_outcome expected);
 

@@ -23,7 +23,7 @@ static struct sim_range whole_file(unsigned file)
     return (struct sim_range){(uint8_t)file, 0, SIM_CELLS - 1};
 }
 
-/* A lock the owner has, picked by chance; false if it has none. */
+/* Picks a random lock that the owner has; false if it has none. */
 static bool pick_held(struct sim_world *world, unsigned owner, struct sim_range *out)
 {
     struct sim_range range = {0};
@@ -37,7 +37,7 @@ static bool pick_held(struct sim_world *world, unsigned owner, struct sim_range 
     return seen > 0;
 }
 
-/* The whole of a held lock, or a part: an end, or a hole in the middle. */
+/* Unlocks a held lock or a part of it: an end, or a hole in the middle. */
 static struct sim_message unlock_some(struct sim_world *world, struct sim_range held)
 {
     struct sim_range range = held;
@@ -51,7 +51,7 @@ static struct sim_message unlock_some(struct sim_world *world, struct sim_range 
     return (struct sim_message){.call = SIM_CALL_UNLOCK, .range = range};
 }
 
-/* A thread locks near what another one waits for. */
+/* Makes a thread lock near a range that another thread waits for. */
 static void lock_beside(struct sim_world *world, unsigned h, unsigned p, struct sim_message *lock)
 {
     const struct sim_host *host = &world->hosts[h];
@@ -144,7 +144,7 @@ static void monitor_some(struct sim_world *world, unsigned h)
 
 /*
  * What a hostile or confused host sends: another's name from its own address, or a reclaim of
- * something it never had. None of it may change anything for anybody else.
+ * something it never had. None of this may change anything for another host.
  */
 static void lie(struct sim_world *world, unsigned h)
 {
@@ -161,13 +161,14 @@ static void lie(struct sim_world *world, unsigned h)
         .state = (int32_t)(2 * sim_rng_below(rng, 50) + 1001),
     };
 
-    if (call.call == SIM_CALL_LOCK) { /* its own name, but a reclaim of a lock it never had */
+    /* The host's own name, but a reclaim of a lock that it never had. */
+    if (call.call == SIM_CALL_LOCK) {
         call.named = (uint8_t)h;
         call.reclaim = true;
         call.proc = SIM_PROCS; /* an owner that never locks anything in earnest */
         call.state = 0;
-        /* Where locks are not recorded, or may be lost, a reclaim can only be checked per client:
-         * no lie to be found. */
+        /* Where locks are not recorded, or may be lost, a reclaim can be checked only per client,
+         * and a lie is not noticed. */
         if (world->hosts[h].unmonitored || !world->config.durable || world->config.host_crash_ms ||
             world->config.reconfigures)
             return;
@@ -211,14 +212,15 @@ static bool all_idle(const struct sim_host *host)
     return true;
 }
 
-/* Every file is unlocked as a whole, also where nothing is held as far as this client knows: the
- * server may have granted something whose answer never came. */
+/* Unlocks every file as a whole, even where this client believes to hold nothing: the server may
+ * have granted a lock whose answer was lost. */
 static struct sim_message tidy(struct sim_world *world, unsigned h, unsigned p)
 {
     struct sim_process *process = &world->hosts[h].procs[p];
 
     if (world->hosts[h].unmonitored && process->tidied == 0) {
-        process->tidied = world->config.files; /* and this ends its shares as well */
+        /* The last UNLOCK ends the process's shares as well. */
+        process->tidied = world->config.files;
         return (struct sim_message){.call = SIM_CALL_FREE_ALL};
     }
     if (process->tidied < world->config.files)
@@ -233,7 +235,7 @@ static struct sim_message tidy(struct sim_world *world, unsigned h, unsigned p)
     return (struct sim_message){.call = SIM_CALL_NONE};
 }
 
-/* What another thread of the process has in flight in this range; NULL: nothing. */
+/* What another thread of the process has in flight in this range; NULL if there is nothing. */
 static const struct sim_message *other_thread(const struct sim_world *world, unsigned h, unsigned p,
                                               struct sim_range range)
 {
@@ -257,7 +259,8 @@ bool sim_work_is_asked_by_thread(const struct sim_world *world, unsigned h, unsi
 
 /*
  * Two requests of one owner that are in flight at the same time may arrive in either order. A sane
- * program has only such ones as come to the same in both: locks of the same mode, or unlocks.
+ * program sends only such pairs whose order makes no difference: locks of the same mode, or
+ * unlocks.
  */
 static bool clashes(const struct sim_world *world, unsigned h, unsigned p,
                     const struct sim_message *want)
@@ -310,7 +313,7 @@ struct sim_message sim_work_next(struct sim_world *world, unsigned h, unsigned p
         want = next_of_busy(world, h, p);
         return clashes(world, h, p, &want) ? none : want;
     }
-    /* Not before the last late copy of a LOCK has come in, nor while another thread locks. */
+    /* The process waits for the last late copy of a LOCK, and for threads that still lock. */
     if (world->now_ms <= world->calm_since_ms + LATEST_MS || (host->threaded && !all_idle(host)))
         return none;
     return tidy(world, h, p);

@@ -16,7 +16,7 @@ struct sim_world;
  */
 struct sim_message sim_work_next(struct sim_world *world, unsigned host, unsigned proc);
 
-/* Another thread of this process asks or waits for a lock that overlaps the range. */
+/* True if another thread of this process asks or waits for a lock that overlaps the range. */
 bool sim_work_is_asked_by_thread(const struct sim_world *world, unsigned host, unsigned proc,
                                  struct sim_range range);
 

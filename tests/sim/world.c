@@ -9,8 +9,9 @@
 #include "trouble.h"
 
 enum {
-    REST_MS = 2000000,   /* notices are repeated for 15 minutes, grace may begin after that, and
-                            registrations outlive the last lock by up to 5 minutes */
+    /* The world must run this long: notices are repeated for 15 minutes, grace may begin after
+       that, and registrations outlive the last lock by up to 5 minutes. */
+    REST_MS = 2000000,
     EVENTS_MAX = 200000, /* a world that does not come to rest is broken */
     REST_CHECK_EVERY = 32,
 };
@@ -63,22 +64,21 @@ void sim_world_violation(struct sim_world *world, const char *invariant, const c
 }
 
 /*
- * Linux looks neither at the cookie of GRANTED nor at the kind of lock. When the outcall it belongs
- * to has ended, or its server has died, a client that waits for the same range again, perhaps in
- * another mode, takes it for its own.
+ * Linux looks neither at the cookie of GRANTED nor at the kind of lock. A client that waits for the
+ * same range again, perhaps in another mode, takes the GRANTED of an outcall that has ended, or of
+ * a server that has died, for its own.
  */
-/*
- * A late copy of a callback that was sent before the process asked for what it waits for now. The
+/* True for a late copy of a callback that was sent before the process made its present request. The
  * server may have granted that by now, too, but not durably, so that it has promised nothing yet
- * (seed 100321955).
- */
+ * (seed 100321955). */
 static bool is_from_before(const struct sim_process *process, const struct sim_message *call)
 {
     return call->hidden.sent_ms < process->since_ms;
 }
 
-/* A process asks for the range in exclusive mode, and takes the callback of an old copy of a shared
- * request. The server could not know, if it had not seen the new request when it sent that. */
+/* True if a process asks for the range in exclusive mode and gets the callback to an old copy of a
+ * shared request. The server could not know that, if it sent the callback before it saw the new
+ * request. */
 static bool is_for_an_old_request(const struct sim_process *process, uint32_t asked_op,
                                   const struct sim_message *call)
 {
@@ -102,7 +102,7 @@ static void begin(struct sim_world *world)
     const struct sim_config *config = &world->config;
 
     for (unsigned h = 0; h < config->hosts; h++) {
-        /* The last machine may be of the kind that monitors nothing. */
+        /* The last machine may be one that monitors nothing. */
         world->hosts[h].unmonitored =
             (config->nm_locks || config->shares) && h == config->hosts - 1u && !config->twins;
         world->hosts[h].threaded = config->threads && h % 2 == 1;
@@ -170,7 +170,7 @@ static void dispatch(struct sim_world *world, const struct sim_event *event)
     }
 }
 
-/* True when nothing is left to happen that anybody waits for. */
+/* True when no event is left for which the world has to run on. */
 static bool at_rest(const struct sim_world *world)
 {
     struct hf_view_status status;

@@ -30,22 +30,26 @@
 #include "trace.h"
 
 enum sim_event_kind {
-    SIM_EVENT_MESSAGE, /* what: slot of the network */
-    SIM_EVENT_RESEND,  /* who: host, what: slot of its calls */
-    SIM_EVENT_PROCESS, /* who: host, what: process */
+    SIM_EVENT_MESSAGE, /* what: the slot of the network */
+    SIM_EVENT_RESEND,  /* who: the host; what: the slot of its calls */
+    SIM_EVENT_PROCESS, /* who: the host; what: the process */
     SIM_EVENT_BOOT,    /* who: host */
     SIM_EVENT_COMMIT,
     SIM_EVENT_FLUSH,
     SIM_EVENT_WAKE,
-    SIM_EVENT_CALL,  /* what: index of an outgoing call that times out */
-    SIM_EVENT_FAULT, /* what: enum sim_fault, the next of its kind is due; who: 1, an extra one */
-    SIM_EVENT_HEAL,  /* who: host, what: direction; a partition or (SIM_FAULT_OUTAGE) the store */
+    SIM_EVENT_CALL,  /* what: the index of an outgoing call that times out */
+    SIM_EVENT_FAULT, /* what: enum sim_fault whose next one is due; who: 1 for an extra one */
+    /* who: the host; what: the direction; ends a partition or (SIM_FAULT_OUTAGE) a failure of the
+       store. */
+    SIM_EVENT_HEAL,
     SIM_EVENT_START, /* the server comes up again */
     SIM_EVENT_CALM,  /* the faults stop */
-    SIM_EVENT_LAST_RESTART, /* the server finds out which hosts are dead */
+    /* The last restart, by which the server finds out which hosts are dead. */
+    SIM_EVENT_LAST_RESTART,
 };
 
-/* name in the summary; those down to PARTITION are scheduled, the others happen on the way */
+/* the fault's name in the summary; those down to PARTITION are scheduled, the others happen by
+ * chance */
 #define SIM_FAULTS(X)                             \
     X(SERVER_CRASH, "server crashes")             \
     X(SERVER_STOP, "server stops")                \
@@ -89,9 +93,10 @@ enum sim_fault {
 };
 
 /*
- * Where a model lets something pass that it cannot judge. Each is counted; in a run of many seeds
- * there is a ceiling for its share (run.c), so that an excuse cannot grow until nothing is checked.
- * name, what is excused, of what (a field of sim_stats), the ceiling in parts of 10,000
+ * The cases in which the model lets something pass that it cannot judge. Each is counted; in a run
+ * of many seeds there is a ceiling for its share (run.c), so that an excuse cannot grow until
+ * nothing is checked. name, what is excused, of what (a field of sim_stats), the ceiling in parts
+ * of 10,000
  */
 #define SIM_EXCUSES(X)                                                                      \
     X(SLEEPS_AT_LIMIT, "waiters that sleep near a limit", waiters_seen, 10)                 \
@@ -121,7 +126,7 @@ struct sim_stats {
     uint64_t reclaims;
     uint64_t deadlocks;
     uint64_t beliefs;      /* cells that a client believed to hold, looked at after each event */
-    uint64_t waiters_seen; /* that could be asked why they sleep, after each event */
+    uint64_t waiters_seen; /* waiters that could be granted, looked at after each event */
     uint64_t excuses[SIM_EXCUSE_KINDS];
     uint64_t lapsed[SIM_LAPSE_KINDS]; /* of the beliefs */
     uint64_t faults[SIM_FAULT_KINDS];
@@ -137,22 +142,23 @@ struct sim_world {
     struct sim_server server;
     struct sim_host hosts[SIM_HOSTS];
     struct sim_model model;
-    struct sim_seen scratch[2];   /* too big for the stack of every check */
-    struct sim_oracle believed;   /* the locks that clients believe their owners to have */
-    struct sim_oracle unrecorded; /* not SIM_FREE: believed by NM_LOCK, so not over a restart */
-    struct sim_beliefs beliefs;   /* about shares */
-    struct faulty_heap heap;      /* the core's memory */
+    struct sim_seen scratch[2]; /* too large for the stack of every check */
+    struct sim_oracle believed; /* the locks that clients believe their owners to have */
+    /* Not SIM_FREE: believed by NM_LOCK, so a restart of the server ends it. */
+    struct sim_oracle unrecorded;
+    struct sim_beliefs beliefs; /* about shares */
+    struct faulty_heap heap;    /* the core's memory */
     struct hf_alloc alloc;
     uint32_t call_attempts; /* as in the core's configuration */
     uint64_t fail_commit;   /* the number of the first commit that fails; 0: none */
-    uint64_t fail_commits;  /* how many in a row do */
+    uint64_t fail_commits;  /* how many commits in a row fail */
 
     uint64_t now_ms;
     int64_t wall_offset_ms;
     bool calm; /* the faults have stopped */
     uint64_t calm_since_ms;
     bool restart_due;      /* SIM_EVENT_LAST_RESTART is still to come */
-    const char *violation; /* NULL: none so far */
+    const char *violation; /* the invariant that did not hold; NULL: none so far */
     char detail[256];
 };
 
@@ -177,7 +183,7 @@ static inline void sim_world_fault(struct sim_world *world, enum sim_fault fault
 __attribute__((format(printf, 3, 4))) void
 sim_world_violation(struct sim_world *world, const char *invariant, const char *format, ...);
 
-/* A process of a client accepted a GRANTED callback. */
+/* Notes that a process of a client accepted a GRANTED callback. */
 void sim_world_callback_taken(struct sim_world *world, unsigned proc,
                               const struct sim_message *call);
 

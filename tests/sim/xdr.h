@@ -1,6 +1,6 @@
 /*
- * XDR (RFC 4506) written and read by hand: a second opinion on what rpcgen's codecs do. Nothing is
- * bounded but by HF_ASSERT; the messages of a simulated world are small.
+ * XDR (RFC 4506) written and read by hand: a second opinion on what rpcgen's codecs do. HF_ASSERT
+ * is the only check of bounds; the messages of a simulated world are small.
  */
 #ifndef HF_SIM_XDR_H
 #define HF_SIM_XDR_H
@@ -48,10 +48,10 @@ static inline void sim_xdr_put_opaque(struct sim_xdr_out *out, struct hf_bytes b
 struct sim_xdr_in {
     struct hf_bytes bytes;
     size_t at;
-    bool bad; /* cut short, or padding that is not zero */
+    bool bad; /* the message was cut short, or its padding is not zero */
 };
 
-/* Views into the message; empty when it is cut short. */
+/* Returns a view into the message; an empty one when the message is cut short. */
 static inline struct hf_bytes sim_xdr_get_fixed(struct sim_xdr_in *in, size_t len)
 {
     size_t padded = (len + 3) / 4 * 4;
@@ -90,7 +90,7 @@ static inline struct hf_bytes sim_xdr_get_opaque(struct sim_xdr_in *in)
     return sim_xdr_get_fixed(in, sim_xdr_get32(in));
 }
 
-/* All of it was read, and all of it made sense. */
+/* True if all of the message was read and made sense. */
 static inline bool sim_xdr_complete(const struct sim_xdr_in *in)
 {
     return !in->bad && in->at == in->bytes.len;
