@@ -80,7 +80,19 @@ def a_program_that_ends_badly_after_good_cases_fails():
 
 @tap.test
 def a_test_that_does_not_end_is_ended_and_fails():
-    fails("echo 1..1; exec sleep 60", "ended after 0.2 s without finishing", timeout=0.2)
+    fails("echo 1..1; exec sleep 60", "ended because it printed nothing for 0.2 s", timeout=0.2)
+
+
+@tap.test
+def a_test_that_tells_of_its_cases_has_more_time():
+    """On a busy machine a test takes longer, and still makes progress."""
+    status, said = run("echo 1..2; sleep 1.5; echo ok 1 - a; sleep 1.5; echo ok 2 - b", timeout=2)
+    assert status == 0, said
+
+
+@tap.test
+def a_test_that_prints_for_ever_is_ended_and_fails():
+    fails("echo 1..1; while sleep 0.05; do echo; done", "ended because", timeout=0.2)
 
 
 @tap.test
