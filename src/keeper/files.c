@@ -273,8 +273,8 @@ enum hf_keeper_status hf_keeper_files_get(struct hf_keeper_files *files, int64_t
     fd = hf_reopen(found.fd, writable);
     if (fd < 0)
         status = hf_status_of_errno(errno);
-    else if (!hf_probe_meets(&files->probes, found.file.st_dev, fd))
-        status = HF_KEEPER_FOREIGN;
+    else
+        status = hf_probe(&files->probes, found.file.st_dev, fd);
     close(found.fd);
     if (status == HF_KEEPER_OK) {
         *out = hf_keeper_files_adopt(files, now_ms, handle, fd, writable);
@@ -300,8 +300,10 @@ enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *file
     /* All ranges of the file are shared, so none of them conflicts. */
     for (uint32_t i = 0; i < file->ranges.count; i++) {
         if (hf_kernel_lock(fd, &file->ranges.spans[i]) < 0) {
+            enum hf_keeper_status status = hf_status_of_errno(errno);
+
             close(fd);
-            return HF_KEEPER_FAILED;
+            return status;
         }
     }
     hf_guard_set(fd, hf_bytes(file->handle, file->handle_len), true, false);
