@@ -41,8 +41,10 @@ static void on_claim(void *ctx, const struct hf_claim *claim)
 
     if (claim->kind == HF_CLAIM_RAISE && !c->compared)
         c->missing++;
-    if (claim->kind != HF_CLAIM_WAIT && claim->kind != HF_CLAIM_CANCEL && c->n_open++ == 0)
+    if (claim->kind != HF_CLAIM_WAIT && claim->kind != HF_CLAIM_CANCEL && c->n_open++ == 0) {
         c->asked_ns = uv_hrtime();
+        c->heard_ms = uv_now(c->loop);
+    }
     if (hf_buf_len(&c->waiting) == 0 && hf_keeper_client_put(c->client, &op) == 0)
         return;
     if (hf_buf_append(&c->waiting, &op, sizeof(op)) < 0)
@@ -183,6 +185,7 @@ static void on_result(void *ctx, const struct hf_keeper_result *result)
                    result->mode != HF_KEEPER_SHARED, result->pid},
     };
 
+    c->heard_ms = uv_now(c->loop);
     if ((result->id >> 62) == 1) {
         on_control(c, result);
         return;
@@ -292,13 +295,38 @@ void hf_coherence_start(struct hf_coherence *c, struct hf_service *service, uv_l
  */
 static void begin_anew(struct hf_coherence *c)
 {
-    hf_log(HF_LOG_ERROR, "the connection to the keeper begins anew",
-           HF_STR("reason", c->leased ? "the lease had ended, or memory" : "memory"));
     hf_keeper_client_close(c->client);
     c->lost++;
     lose(c);
     if (connect_to(c) < 0)
         c->client = NULL; /* the next turn of the loop connects again */
+}
+
+/*
+ * True if the keeper is connected and does not answer: it is frozen, or a disk holds it up. Answers
+ * that the loop has not read yet, because it was held up itself, count as heard.
+ */
+static bool is_silent(const struct hf_coherence *c)
+{
+    return c->up && c->n_open > 0 && uv_now(c->loop) - c->heard_ms >= HF_COHERENCE_SILENT_MS &&
+           !hf_keeper_client_has_input(c->client);
+}
+
+/*
+ * Gives up a connection that cannot go on. The keeper holds on meanwhile: what it was asked and did
+ * later is in the list of the next connection.
+ */
+static void leave_broken(struct hf_coherence *c)
+{
+    if (c->broken) {
+        hf_log(HF_LOG_ERROR, "the connection to the keeper begins anew",
+               HF_STR("reason", c->leased ? "the lease had ended, or memory" : "memory"));
+        begin_anew(c);
+    } else if (is_silent(c)) {
+        hf_log(HF_LOG_ERROR, "the keeper is gone: no lock is granted until it is back",
+               HF_STR("reason", "it does not answer"), HF_UINT("claims", c->n_open));
+        begin_anew(c);
+    }
 }
 
 bool hf_coherence_may_serve(const struct hf_coherence *c)
@@ -336,8 +364,7 @@ static void note_missing(struct hf_coherence *c)
 
 void hf_coherence_hand_out(struct hf_coherence *c)
 {
-    if (c->broken)
-        begin_anew(c);
+    leave_broken(c);
     if (!c->client && connect_to(c) < 0) {
         c->client = NULL;
         return;

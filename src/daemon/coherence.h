@@ -22,6 +22,9 @@
 enum {
     /* A start that waits longer than this for the keeper serves without it. */
     HF_COHERENCE_WAIT_MS = 5000,
+    /* A keeper that has answered no claim for so long counts as gone. A disk that wakes up, or a
+     * first look at many files, may take seconds. */
+    HF_COHERENCE_SILENT_MS = 10000,
     HF_COHERENCE_RELEASED_MAX = 16,
     /* The keeper is told of renewals of the lease at most once in this time. */
     HF_COHERENCE_RENEW_MS = 50,
@@ -48,6 +51,7 @@ struct hf_coherence {
     uint64_t asked_ns; /* when the oldest claims without a result were sent; 0: all have results */
     /* how many claims have no result yet; those that wait for a lock do not count */
     uint64_t n_open;
+    uint64_t heard_ms; /* when the keeper last gave a result, or got the first claim after that */
     struct hf_histogram claims_ns;
     uint64_t lost; /* how often the connection to the keeper was lost */
     /* How many ranges of our locks this keeper did not hold when we connected; n_missed is the sum

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -323,6 +324,13 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 bool hf_keeper_client_is_up(const struct hf_keeper_client *client)
 {
     return client->is_up;
+}
+
+bool hf_keeper_client_has_input(const struct hf_keeper_client *client)
+{
+    struct pollfd polled = {.fd = client->fd, .events = POLLIN};
+
+    return poll(&polled, 1, 0) > 0;
 }
 
 struct hf_keeper_client *hf_keeper_client_new(uv_loop_t *loop, const char *socket,

@@ -50,6 +50,9 @@ struct hf_keeper_client *hf_keeper_client_new(uv_loop_t *loop, const char *socke
  * handles. */
 void hf_keeper_client_close(struct hf_keeper_client *client);
 
+/* True if the keeper has sent something that was not read yet, or has closed the connection. */
+bool hf_keeper_client_has_input(const struct hf_keeper_client *client);
+
 bool hf_keeper_client_is_up(const struct hf_keeper_client *client);
 
 /* Puts an operation behind the others of this turn. Returns HF_EUNAVAIL without a connection;

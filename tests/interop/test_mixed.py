@@ -4,6 +4,7 @@ locks, and real processes with fcntl. The daemon and the keeper are killed meanw
 import contextlib
 import multiprocessing
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from holdfast_test import keeper as k
 from holdfast_test import netns, nlm, tap
 from holdfast_test.daemon import Daemon, wait_until
-from holdfast_test.keeper import Keeper, Outside
+from holdfast_test.keeper import EXCLUSIVE, Keeper, Outside
 from holdfast_test.names import ganesha, nfsd
 from holdfast_test.nlm import CANCEL, GRANTED, LOCK, TEST, UNLOCK
 from holdfast_test.peer import Network, add_addresses
@@ -73,6 +74,14 @@ class Mixed:
 
     def lock(self, host, **fields):
         return host.lock(fh=self.fh, **fields)
+
+    def ask_again(self, host, procedure, **fields):
+        """Asks until there is an answer, as clients do."""
+        while True:
+            try:
+                return host.stat(procedure, self.lock(host, **fields))
+            except TimeoutError:
+                host.close_clients()
 
 
 def expect(got, wanted):
@@ -185,6 +194,32 @@ def a_keeper_that_dies_costs_what_others_took_meanwhile():
             expect(a.stat(LOCK, m.lock(a, offset=30, length=1)), "GRANTED")
             expect(b.stat(TEST, m.lock(b, offset=10, length=1)), "GRANTED")
         expect(b.stat(UNLOCK, m.lock(b)), "GRANTED")
+
+
+@tap.test
+def a_keeper_that_does_not_answer_holds_up_no_unlock():
+    """COH-13: the keeper is frozen (a cgroup, a debugger, a disk that hangs) and stays connected. After a while it counts as gone: UNLOCK is
+    answered, new locks are told to come again. The kernel goes on holding what clients hold, and when the keeper is back all is as before."""
+    with Mixed() as m, Outside(m.path) as program:
+        alice, bob = m.hosts
+        expect(alice.stat(LOCK, m.lock(alice, offset=0, length=10)), "GRANTED")
+        expect(bob.stat(LOCK, m.lock(bob, offset=10, length=10)), "GRANTED")
+        os.kill(m.keeper.worker(), signal.SIGSTOP)
+        try:
+            answers = []
+            unlock = threading.Thread(target=lambda: answers.append(m.ask_again(bob, UNLOCK, offset=10, length=10)))
+            unlock.start()
+            m.daemon.wait_for_log("it does not answer")
+            unlock.join()
+            expect(answers, ["GRANTED"])
+            expect(alice.stat(LOCK, m.lock(alice, offset=20, length=10)), "DENIED_GRACE_PERIOD")
+            assert not program.lock(EXCLUSIVE, 0, 10)
+        finally:
+            os.kill(m.keeper.worker(), signal.SIGCONT)
+        m.daemon.wait_for_log(READY, 2)
+        assert not program.lock(EXCLUSIVE, 0, 10)
+        assert program.lock(EXCLUSIVE, 10, 10), "what was unlocked meanwhile"
+        wait_until(lambda: alice.stat(LOCK, m.lock(alice, offset=20, length=10)) == "GRANTED", "new locks are granted")
 
 
 @tap.test
