@@ -28,10 +28,9 @@ struct hf_addresses_answer {
 
 struct hf_hook {
     pid_t pid; /* the hook's process; 0: no hook runs */
-    pid_t
-        /* The hook before this one. It is not reaped yet, so that no other process group can have
-         * its number; 0: none. */
-        former;
+    /* The hook before this one. It is not reaped yet, so that no other process group can have
+     * its number; 0: none. */
+    pid_t former;
     int pidfd;    /* is readable when the hook has ended */
     bool taking;  /* true: the hook takes the addresses; false: it drops them */
     bool overdue; /* the hook was killed because it took too long */

@@ -20,10 +20,9 @@ struct hf_commit_waiter {
     struct hf_list link;
     struct hf_ticket ticket; /* what the object waits for; all 0: done was called at once */
     hf_commit_done done;
-    uint32_t
-        /* While the object waits for a decision, it counts for the account with this place
-         * (service.h). */
-        place;
+    /* While the object waits for a decision, it counts for the account with this place
+     * (service.h). */
+    uint32_t place;
 };
 
 struct hf_commit_waiters {

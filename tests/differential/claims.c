@@ -36,7 +36,7 @@ static void note(void *ctx, const struct hf_claim *claim)
     claims->ops[claims->n++] = *claim;
 }
 
-/* There is no holder outside, so nothing is refused, and nothing waits. */
+/* No program outside holds a lock, so the kernel refuses nothing, and no claim waits. */
 static void make(struct claims *claims, const struct hf_claim *claim)
 {
     if (claim->kind == HF_CLAIM_RAISE)

@@ -15,18 +15,18 @@
 
 #include "base/assert.h"
 
-/* Shared with the process of one owner. */
+/* Memory shared with the process of one owner. */
 struct desk {
     int command;
     struct flock lock;
     int result;
-    atomic_uint answered; /* how many calls have returned */
+    atomic_uint answered; /* how many commands of this owner have returned */
 };
 
 struct kernel {
-    struct desk *desks; /* OWNERS, in memory that all share */
+    struct desk *desks; /* one per owner, in memory that all processes share */
     pid_t pids[OWNERS];
-    int bells[OWNERS];    /* a byte in this pipe: there is a command on the desk */
+    int bells[OWNERS];    /* pipes; a byte in one says that the owner's desk has a command */
     int syscalls[OWNERS]; /* /proc/PID/syscall */
     int states[OWNERS];   /* /proc/PID/stat */
     unsigned asked[OWNERS];
@@ -69,7 +69,8 @@ static void hire(struct kernel *kernel, unsigned owner)
     HF_ASSERT(kernel->pids[owner] >= 0);
     if (kernel->pids[owner] == 0) {
         for (unsigned i = 0; i < owner; i++)
-            close(kernel->bells[i]); /* else the others would not see the end of their pipes */
+            /* Otherwise the other processes would not see the end of their pipes. */
+            close(kernel->bells[i]);
         close(ends[1]);
         work(&kernel->desks[owner], kernel->file, ends[0]);
     }
@@ -211,7 +212,7 @@ int kernel_found(const struct kernel *kernel, unsigned owner, struct flock *lock
     return -1;
 }
 
-/* Asked as an owner of its own, which holds nothing. */
+/* Asks as an owner of its own, which holds nothing. */
 bool kernel_is_locked(struct kernel *kernel, short type, off_t start, off_t len)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = len};

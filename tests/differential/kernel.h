@@ -20,11 +20,12 @@ enum { OWNERS = 5 };
 
 struct kernel;
 
-/* NULL: this machine does not let us see in which call a process sleeps. */
+/* Starts the processes; NULL: this machine does not let us see in which call a process sleeps. */
 struct kernel *kernel_new(void);
 void kernel_free(struct kernel *kernel);
 
-/* Asks one process, which is idle, for fcntl(command) of this lock; returns when nothing moves. */
+/* Makes one process, which is idle, call fcntl(command) for this lock; returns when no process
+ * moves any more. */
 void kernel_ask(struct kernel *kernel, unsigned owner, int command, const struct flock *lock);
 
 /* Interrupts a process that waits. */
@@ -35,10 +36,10 @@ bool kernel_waits(const struct kernel *kernel, unsigned owner);
 /* What the latest call of the process returned: 0, or errno. */
 int kernel_result(const struct kernel *kernel, unsigned owner);
 
-/* What F_GETLK found; the owner that holds it, or -1. */
+/* What F_GETLK found: the owner that holds a conflicting lock, or -1. */
 int kernel_found(const struct kernel *kernel, unsigned owner, struct flock *lock);
 
-/* Some process holds a lock that would conflict with one of this type there. */
+/* True if some process holds a lock that would conflict with one of this type there. */
 bool kernel_is_locked(struct kernel *kernel, short type, off_t start, off_t len);
 
 #endif

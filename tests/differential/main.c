@@ -47,7 +47,8 @@ static void print(const struct figures *f)
            f->parted_by_turn, f->parted_by_order, f->parted_by_grant);
 }
 
-/* A sequence that ended early says nothing about what follows, so there are not too many. */
+/* A sequence that ended early does not test the rest of its requests, so there must not be too
+ * many. */
 static void check_parted(const struct figures *f)
 {
     enum { AT_MOST_PERCENT = 4 };

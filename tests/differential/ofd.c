@@ -12,7 +12,7 @@
 struct ofd {
     struct hf_keeper_files files;
     struct hf_keeper_file file;
-    int probe; /* another description of the file, which sees what the first one holds */
+    int probe; /* another open file description, which sees the locks of the first one */
 };
 
 struct ofd *ofd_new(void)

@@ -11,7 +11,8 @@ struct ofd;
 struct ofd *ofd_new(void);
 void ofd_free(struct ofd *ofd);
 
-/* Every byte of the range to at least the mode; to exactly the mode. */
+/* The first function raises every byte of the range to at least the mode; the second sets it to
+ * exactly the mode. */
 void ofd_raise(struct ofd *ofd, uint64_t first, uint64_t last, unsigned mode);
 void ofd_set(struct ofd *ofd, uint64_t first, uint64_t last, unsigned mode);
 

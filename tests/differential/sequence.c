@@ -11,7 +11,11 @@
 #include "rng.h"
 #include "server.h"
 
-enum { STEPS_MIN = 12, STEPS_MAX = 40, LAYOUTS = 3 /* off_t reaches to 2^63 - 1 only */ };
+enum {
+    STEPS_MIN = 12,
+    STEPS_MAX = 40,
+    LAYOUTS = 3 /* LAYOUTS: only those that off_t can express, which ends at 2^63 - 1 */
+};
 enum { WAKE_TRIES = 5000 };
 
 static const struct sim_range everything = {0, 0, SIM_CELLS - 1};
@@ -30,10 +34,11 @@ struct match {
     struct sim_rng rng;
     unsigned layout;
     unsigned tickets;
-    struct sim_oracle held;        /* what both ought to hold; once they have parted, the core */
-    struct sim_oracle kernel_held; /* ... and the kernel */
+    /* What kernel and core both ought to hold; once they differ, what the core ought to hold. */
+    struct sim_oracle held;
+    struct sim_oracle kernel_held; /* what the kernel ought to hold, once they differ */
     struct wait waits[OWNERS];
-    bool parted; /* the two are in different states, for a reason */
+    bool parted; /* kernel and core are in different states, for a permitted reason */
     bool failed;
     char log[16384];
     size_t log_len;
@@ -60,8 +65,8 @@ static void check(struct match *m, bool good, const char *what)
     m->failed = true;
 }
 
-/* They hold different things from now on. Each of the two is still compared with what it ought to
- * hold, at the end. */
+/* Kernel and core hold different locks from now on. At the end each is still compared with what it
+ * ought to hold. */
 static void part(struct match *m, uint64_t *counter, struct sim_oracle kernel,
                  struct sim_oracle core)
 {
@@ -89,8 +94,8 @@ static uint32_t holders(const struct sim_oracle *held, unsigned owner, struct si
     return mask;
 }
 
-/* By owner: requests in `waiting`, before this one, that conflict with it and do not wait for its
- * owner: to queue behind those that do would be to wait for itself. */
+/* The owners (as bits) of requests in `waiting`, before this one, that conflict with it and do not
+ * wait for its owner: behind those that do, its owner would wait for itself. */
 static uint32_t ahead(const struct match *m, const struct sim_oracle *held, uint32_t waiting,
                       unsigned owner, const struct wait *request)
 {
@@ -116,7 +121,7 @@ static uint32_t all_waiting(const struct match *m)
     return mask;
 }
 
-/* Follows "waits for a lock that the other holds". */
+/* Follows edges to owners that hold a conflicting lock, until nothing new is found. */
 static bool reaches(const struct match *m, uint32_t mask, unsigned target)
 {
     uint32_t before;
@@ -138,7 +143,7 @@ static bool is_several(uint32_t mask)
     return (mask & (mask - 1)) != 0;
 }
 
-/* The kernel follows one lock of several; then it may miss a cycle. */
+/* The kernel follows only one of several conflicting locks, so it may miss a cycle. */
 static bool kernel_may_miss(const struct match *m, uint32_t in_the_way)
 {
     bool several = is_several(in_the_way);
@@ -207,7 +212,8 @@ static uint32_t kernel_waiting(const struct kernel *kernel)
 
 /* ------------------------------------------------------------------ whose turn it was */
 
-/* With us a grant after a wait only adds: what its owner holds exclusively stays so. */
+/* Who decides. In the core, a grant after a wait only adds: what its owner holds exclusively stays
+ * so. */
 enum who { THE_KERNEL, THE_CORE };
 
 static void grant(struct sim_oracle *held, unsigned owner, const struct wait *w, enum who who)
@@ -220,7 +226,7 @@ static void grant(struct sim_oracle *held, unsigned owner, const struct wait *w,
     }
 }
 
-/* What is held when of those that waited only these still do. */
+/* What is held if, of all that waited, only these requests still wait. */
 static struct sim_oracle held_when(const struct match *m, uint32_t waiting, enum who who)
 {
     struct sim_oracle held = m->held;
@@ -234,7 +240,8 @@ static struct sim_oracle held_when(const struct match *m, uint32_t waiting, enum
     return held;
 }
 
-/* No two conflict, and every request that waits has a lock, or (with us) a turn, to wait for. */
+/* True if no held locks conflict, and every waiting request has a lock, or (in the core) a place in
+ * the queue, to wait for. */
 static bool is_possible(const struct match *m, uint32_t waiting, enum who who)
 {
     struct sim_oracle held = held_when(m, waiting, who);
@@ -256,7 +263,7 @@ static bool is_possible(const struct match *m, uint32_t waiting, enum who who)
     return true;
 }
 
-/* The kernel and the core hold different things when only these still wait. */
+/* True if the kernel and the core hold different locks when only these requests still wait. */
 static bool differ(const struct match *m, uint32_t waiting)
 {
     struct sim_oracle kernel = held_when(m, waiting, THE_KERNEL);
@@ -271,14 +278,15 @@ static bool differ(const struct match *m, uint32_t waiting)
     return false;
 }
 
-/* Requests that waited may have been granted by what was just done. */
+/* Compares the waiting requests: the last step may have granted some. */
 static void compare_waiting(struct match *m)
 {
     uint32_t kernel = kernel_waiting(m->kernel);
     uint32_t core = server_waits(m->server);
     uint32_t before = all_waiting(m);
 
-    /* A process that the kernel has woken may need a moment to leave its call on a busy machine. */
+    /* On a busy machine, a process that the kernel has woken may need a moment to leave its call.
+     */
     for (unsigned tries = 0; tries < WAKE_TRIES && !is_possible(m, kernel, THE_KERNEL); tries++) {
         (void)usleep(1000);
         kernel = kernel_waiting(m->kernel);
@@ -324,8 +332,8 @@ static const char *name_of(enum hf_stat stat)
     return names[stat];
 }
 
-/* The request takes away from what its owner holds: then the kernel may have granted another one
- * because of it, and cannot go back. */
+/* True if the request weakens what its owner holds: then the kernel may have granted another
+ * request because of it, and cannot undo that. */
 static bool weakens(const struct match *m, unsigned owner, const struct wait *request)
 {
     for (unsigned c = request->range.first; c <= request->range.last; c++) {
@@ -335,8 +343,8 @@ static bool weakens(const struct match *m, unsigned owner, const struct wait *re
     return false;
 }
 
-/* The kernel has granted what waits for its turn with us: both owners take their request back, and
- * the sequence goes on with the two in one state. */
+/* The kernel has granted a request that waits for its turn in the core: both sides take it back, so
+ * that the sequence goes on with equal states. */
 static void take_back_turn(struct match *m, unsigned owner, const struct wait *request)
 {
     static const short types[] = {F_UNLCK, F_RDLCK, F_WRLCK};
@@ -366,7 +374,7 @@ static void grant_in_turn(struct match *m, unsigned owner, const struct wait *re
     part(m, &m->figures->parted_by_turn, kernel, m->held);
 }
 
-/* The kernel lets a request wait that closes a cycle: it is interrupted. */
+/* The kernel lets a request wait that closes a cycle: the process is interrupted. */
 static void take_back_deadlock(struct match *m, unsigned owner)
 {
     kernel_interrupt(m->kernel, owner);
@@ -375,8 +383,8 @@ static void take_back_deadlock(struct match *m, unsigned owner)
     m->figures->missed++;
 }
 
-/* NLM-03 and NLM-06 for a request that waits; returns what both did, or parts them. A request that
- * was taken back counts as denied. */
+/* Judges a blocking request (NLM-03, NLM-06): returns what both sides did, or notes that they
+ * differ. A request that was taken back counts as denied. */
 static enum hf_stat judge_blocking(struct match *m, unsigned owner, const struct wait *request,
                                    enum hf_stat kernel, enum hf_stat core)
 {
@@ -461,7 +469,7 @@ static void unlock(struct match *m, unsigned owner, struct wait request)
     compare_waiting(m);
 }
 
-/* A signal: the client takes its request back. */
+/* A signal makes the client take its request back. */
 static void interrupt(struct match *m, unsigned owner)
 {
     const struct wait request = m->waits[owner];
@@ -476,7 +484,7 @@ static void interrupt(struct match *m, unsigned owner)
     compare_waiting(m);
 }
 
-/* The owner holds just these bytes in this mode, and not one more (NLM-04). */
+/* True if the owner holds exactly these bytes in this mode, and not one more (NLM-04). */
 static bool is_lock(const struct match *m, int owner, bool exclusive, uint64_t first, bool to_end,
                     uint64_t length)
 {
@@ -557,7 +565,8 @@ static void step(struct match *m)
         test(m, owner, request);
 }
 
-/* Every cell, as an owner sees it that holds nothing; each against what it ought to hold itself. */
+/* Compares every cell, as an owner sees it that holds nothing; kernel and core are each compared
+ * with what they ought to hold. */
 static void compare_cells(struct match *m)
 {
     for (uint8_t c = 0; c < SIM_CELLS; c++) {

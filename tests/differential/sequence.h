@@ -30,11 +30,13 @@
 struct figures {
     uint64_t sequences, operations, locks, tests, denied, waited, granted_later, interrupted;
     uint64_t deadlocks;
-    uint64_t turns, missed; /* requests that only one of the two granted, or saw a cycle in */
+    /* Requests that only one of the two granted, and cycles that only the core saw. */
+    uint64_t turns, missed;
     uint64_t parted_by_turn, parted_by_order, parted_by_grant;
 };
 
-/* False: they differ, and *why says how, with the whole sequence. Owned by this function. */
+/* Runs a sequence. False: kernel and core differ, and *why, which belongs to this function, says
+ * how, with the whole sequence. */
 bool sequence_run(struct kernel *kernel, uint64_t seed, bool with_keeper, struct figures *figures,
                   const char **why);
 

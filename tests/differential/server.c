@@ -9,7 +9,7 @@ struct server {
     struct hf_core_config config;
     struct hf_core *core;
     struct hf_now now;
-    struct claims *claims; /* NULL: the kernel is not asked */
+    struct claims *claims; /* NULL: grants are not locked in the kernel */
 };
 
 static void commit(struct server *server)
@@ -31,12 +31,12 @@ static bool turn(struct server *server)
         commit(server);
     }
     while (hf_core_next_decision(server->core, &decision))
-        ; /* the one request at work is made again by server_ask() */
+        ; /* server_ask() makes the only request itself again, so this does nothing */
     return server->claims && claims_turn(server->claims, server->core, server->now);
 }
 
-/* Everything becomes durable, every callback is taken, and the kernel does what it is asked, at
- * once. */
+/* Makes everything durable at once, takes every callback, and does what the core asks of the
+ * kernel. */
 static void settle(struct server *server)
 {
     while (turn(server))
@@ -70,7 +70,7 @@ void server_free(struct server *server)
     free(server);
 }
 
-/* The results are there, and the requests that waited for them are made again. */
+/* The kernel's results have come, so the requests that waited for them are made again. */
 static struct hf_answer again(struct server *server, server_call call, const struct hf_peer *peer,
                               const struct hf_lock_args *args)
 {

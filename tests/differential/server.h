@@ -6,11 +6,11 @@
 
 struct server;
 
-/* coherent: what it grants is locked in the kernel as well (claims.h). */
+/* coherent: what the core grants is locked in the kernel as well (claims.h). */
 struct server *server_new(bool coherent);
 void server_free(struct server *server);
 
-/* What an owner asks; length 0: to the end. */
+/* A request of an owner; length 0: to the end of the file. */
 struct server_ask {
     unsigned owner;
     uint64_t offset, length;
@@ -22,7 +22,7 @@ typedef struct hf_answer (*server_call)(struct hf_core *core, struct hf_now now,
                                         const struct hf_lock_args *args);
 struct hf_answer server_ask(struct server *server, server_call call, const struct server_ask *ask);
 
-/* By owner: whose request waits. A waiter is no longer one when its callback was taken. */
+/* The owners (as bits) whose requests wait. A request whose callback was taken waits no longer. */
 uint32_t server_waits(const struct server *server);
 
 /* The owner that a TEST named as the holder. */

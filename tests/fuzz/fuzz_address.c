@@ -1,5 +1,5 @@
-/* Addresses in text, and rpcbind's universal ones: what is taken, written and read again is equal.
- */
+/* Addresses as text, and rpcbind's universal addresses: what is accepted, written and read again is
+ * equal. */
 #include "fuzz.h"
 
 #include "base/addr.h"

@@ -1,4 +1,4 @@
-/* Lines of a namer (NAM-01): what is taken is an absolute path in its only quoted form. */
+/* Lines from a namer (NAM-01): an accepted line has an absolute path in its only quoted form. */
 #include "fuzz.h"
 
 #include "admin/answer.h"
@@ -8,7 +8,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct hf_name_answer answer;
     static char bytes[HF_PATH_BYTES_MAX + 1];
     static char again[HF_PATH_QUOTED_MAX];
-    uint8_t *copy = malloc(size ? size : 1); /* so that a byte too far is seen */
+    /* A copy of exactly this size, so that AddressSanitizer sees a read beyond it. */
+    uint8_t *copy = malloc(size ? size : 1);
     int len;
 
     memcpy(copy, data, size);

@@ -50,7 +50,7 @@ static void collect_all(void)
     static struct hf_service service;
     static struct hf_nsm nsm;
     static struct hf_nlm nlm;
-    static struct hf_rpcbind_server *rpcbind; /* stays for the life of the process */
+    static struct hf_rpcbind_server *rpcbind; /* allocated once, for the life of the process */
 
     hf_nsm_init(&nsm, &service, NULL);
     hf_nlm_init(&nlm, &service, NULL);

@@ -1,6 +1,6 @@
 /*
- * A configuration file of any bytes (CFG-01): refused with a text that names the file, or accepted;
- * and an accepted one, printed, is accepted again.
+ * A configuration file of any bytes (CFG-01): it is refused with a text that names the file, or
+ * accepted; and an accepted one is printed, and accepted again.
  */
 #include "fuzz.h"
 

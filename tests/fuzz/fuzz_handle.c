@@ -51,7 +51,8 @@ static void check_answer(struct hf_bytes path)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct hf_namesd_request request;
-    uint8_t *copy = malloc(size ? size : 1); /* so that a byte too far is seen */
+    /* A copy of exactly this size, so that AddressSanitizer sees a read beyond it. */
+    uint8_t *copy = malloc(size ? size : 1);
 
     memcpy(copy, data, size);
     check_handle(hf_bytes(copy, size));

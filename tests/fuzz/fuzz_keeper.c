@@ -1,7 +1,7 @@
 /*
  * Messages between the daemon and holdfast-keeper (COH-01): whatever passes the check has only
  * values that the keeper, or the daemon, has a case for, and its records are inside the message.
- * Ranges that are made of it are those of the kernel.
+ * The ranges in it become ranges that the kernel can lock.
  */
 #include "fuzz.h"
 
@@ -45,7 +45,8 @@ static void check(const uint8_t *message, size_t size, bool from_keeper)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = malloc(size ? size : 1); /* so that a byte too far is seen */
+    /* A copy of exactly this size, so that AddressSanitizer sees a read beyond it. */
+    uint8_t *copy = malloc(size ? size : 1);
 
     memcpy(copy, data, size);
     check(copy, size, false);

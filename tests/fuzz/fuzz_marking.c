@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "rpc/marking.h"
 
-/* A digest of the records, and how it ended. */
+/* A digest of the records that were read, and how the stream ended. */
 struct heard {
     uint64_t digest;
     size_t records;

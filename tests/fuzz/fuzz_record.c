@@ -1,5 +1,5 @@
-/* Durable records from a damaged disk: refused, or the same again when written and read once more.
- */
+/* Durable records from a damaged disk: each is refused, or is the same when written and read once
+ * more. */
 #include "fuzz.h"
 
 #include "core/record.h"

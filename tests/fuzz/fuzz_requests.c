@@ -22,11 +22,13 @@ enum {
     HEAD_BYTES = 2,
     STEP_BYTES = 8,
     HOSTS = 4,
-    REQUESTS_MAX = 2000, /* of one input, so that it takes well under a second */
+    /* The greatest number of requests in one input, so that it takes well under a second. */
+    REQUESTS_MAX = 2000,
     COST_BUCKETS = 48,
     FIXED_COST = 256, /* nodes that any request may visit */
     COST_OF_OBJECT = 4,
-    LOCKS_BEYOND = 1000, /* that an owner can have beyond its limit, by UNLOCK */
+    /* How many locks more than its limit an owner can have, because an UNLOCK can split locks. */
+    LOCKS_BEYOND = 1000,
 };
 
 struct step {
@@ -38,7 +40,7 @@ struct step {
 __attribute__((
     section("__libfuzzer_extra_counters"))) static uint8_t cost_seen[ENTRIES * COST_BUCKETS];
 
-/* Two buckets to each power of two. */
+/* Returns the bucket of a cost; there are two to each power of two. */
 static unsigned bucket_of(uint64_t cost)
 {
     unsigned log2 = 63U - (unsigned)__builtin_clzll(cost | 1);
@@ -61,7 +63,8 @@ static uint64_t allowed(const struct server *server, enum entry entry,
     uint64_t of_owner = server->config.limits.locks_per_owner + LOCKS_BEYOND;
     uint64_t changed = objects->locks;
 
-    if (entry == ENTRY_NLM + 1) /* TEST changes nothing, but may serve what an earlier event woke */
+    if (entry ==
+        ENTRY_NLM + 1) /* TEST changes nothing, but may serve waiters that an earlier event woke */
         return FIXED_COST + b->serve;
     if (entry != ENTRY_COMMIT && changed > of_owner)
         changed = of_owner;
@@ -103,7 +106,7 @@ enum what {
     SM_SIMU_CRASH,
     SM_NOTIFY,
     RAW,
-    /* what is not a request */
+    /* steps that are not requests */
     COMMIT,
     COMMIT_FAILS,
     TIME,
@@ -120,10 +123,10 @@ enum flag {
     EXCLUSIVE = 1,
     BLOCK = 2,
     RECLAIM = 4,
-    MESSAGE = 8, /* LOCK_MSG and its like, over UDP */
-    OLD = 16,    /* version 3, or 1 */
-    LIE = 32,    /* the name of another host */
-    OTHER = 64,  /* the host's other name, or for a status request the other state */
+    MESSAGE = 8, /* sent as LOCK_MSG and its like, over UDP */
+    OLD = 16,    /* in version 3, or 1 */
+    LIE = 32,    /* under the name of another host */
+    OTHER = 64,  /* under the host's other name; a status request: with the other state */
     TO_END = 128,
 };
 
@@ -202,7 +205,7 @@ static void put_share(const struct step *s, unsigned i, struct sim_xdr_out *out)
     sim_xdr_put32(out, (s->flags & RECLAIM) != 0);
 }
 
-/* The cookie of a GRANTED in flight, or one near it; the sender may be any host. */
+/* Returns the cookie of a GRANTED in flight, or one near it; the sender may be any host. */
 static uint64_t cookie_of(const struct server *server, const struct step *s, unsigned i)
 {
     const struct outgoing *call = &server->outgoing[s->offset % OUTCALLS_MAX];
@@ -278,7 +281,8 @@ static uint32_t version_of(const struct step *s)
     return s->file & 8 && s->what <= UNLOCK ? 1 : 3;
 }
 
-/* Of this host: root from a reserved port, its users by TCP, or a port that shows nothing. */
+/* For a request from this host, chooses: root from a reserved port, a user by TCP, or a port that
+ * proves nothing. */
 static void choose_user(const struct step *s, struct server_request *request)
 {
     static const uint32_t users[] = {HF_UID_UNKNOWN, 65534, 12345, HF_UID_UNKNOWN};
@@ -347,7 +351,7 @@ static void ask(struct server *server, const struct step *s, unsigned i)
     after_answer(server, &answered);
 }
 
-/* Any procedure, with arguments as they come. */
+/* Calls any procedure, with the input's bytes as arguments. */
 static void ask_raw(struct server *server, const struct step *s, const uint8_t *data, size_t size)
 {
     struct server_request request = {.prog = s->flags & 1 ? NSM : NLM,
@@ -363,7 +367,8 @@ static void ask_raw(struct server *server, const struct step *s, const uint8_t *
 
 /* ---- lists ---- */
 
-/* Lists that are read a piece at a time, while what they show comes and goes (ADM-08). */
+/* The cursors of lists that are read piece by piece, while what they show comes and goes (ADM-08).
+ */
 static uint64_t cursors[16];
 
 static void read_piece(const struct server *server, const struct step *s)
@@ -458,7 +463,7 @@ static unsigned run_step(struct server *server, const struct step *s, const uint
 {
     unsigned count = 1U << (s->count & 7);
 
-    if (s->count & 0xf0) /* mostly once; the upper bits must agree to more */
+    if (s->count & 0xf0) /* mostly once: the upper bits must all be set for more */
         count = s->count >> 4 == 0xf ? count * 8 : 1;
     if (s->what == RAW) {
         ask_raw(server, s, rest, rest_len < 128 ? rest_len : 128);
@@ -487,7 +492,7 @@ static void choose_config(const uint8_t *data, struct hf_core_config *config)
         config->limits.locks = 24;
         config->limits.waiters_per_file = 6;
     }
-    if (data[0] & 32) { /* for each host, and for each user of this one */
+    if (data[0] & 32) { /* limits for each host, and for each user of this host */
         config->limits.clients_per_host = 2;
         config->limits.locks_per_host = 20;
         config->limits.registrations_per_host = 2;

@@ -16,17 +16,18 @@ enum {
     GRANTED_MSG = 10,
 };
 
-/* What the core has done before an entry, and how much it holds. */
+/* The core's count of work before an entry, and how many objects it holds. */
 struct work {
     uint64_t before;
     struct objects objects;
 };
 
-static struct server *running; /* for what the handlers call */
+static struct server *running; /* the server that runs, for the functions that the handlers call */
 
 /* ---- bytes in and out ---- */
 
-/* What has come from and gone to the host by UDP; NULL: addresses of loopback are not counted. */
+/* The bytes that came from the host and went to it by UDP; NULL: loopback addresses are not
+ * counted. */
 static struct flow *flow_of(const struct hf_addr *host)
 {
     for (unsigned i = 0; i < FLOWS_MAX && !hf_addr_is_loopback(host); i++) {
@@ -363,7 +364,7 @@ bool server_ask(struct server *server, const struct server_request *request)
     return true;
 }
 
-/* ---- life and death ---- */
+/* ---- start and end ---- */
 
 void server_start(struct server *server)
 {
@@ -409,7 +410,8 @@ void server_crash(struct server *server)
     HF_ASSERT(server->heap.live == 0);
 }
 
-/* A request may wait for commits, and for outgoing calls that ask about its sender. */
+/* Ends all calls: a request may wait for commits, and for outgoing calls that ask about its sender.
+ */
 static void finish_calls(struct server *server)
 {
     while (server->committing)
@@ -437,7 +439,7 @@ void server_stop(struct server *server)
     pump(server);
     while (server->committing)
         server_commit(server, 0);
-    HF_ASSERT(hf_list_empty(&server->calls)); /* every request is answered in the end */
+    HF_ASSERT(hf_list_empty(&server->calls)); /* every request is answered or dropped in the end */
     digest = hf_core_digest(server->core);
     server_crash(server);
     server_start(server);

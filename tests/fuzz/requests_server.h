@@ -17,7 +17,7 @@
 #include "support/faulty_heap.h"
 #include "support/records.h"
 
-/* What entered the core: to learn which kinds of entry can be made expensive. */
+/* The kinds of entry into the core, to learn which of them can be made expensive. */
 enum entry {
     ENTRY_NLM,
     ENTRY_NSM = ENTRY_NLM + 24,
@@ -29,7 +29,7 @@ enum entry {
 
 enum { OUTCALLS_MAX = 256, FLOWS_MAX = 8 };
 
-/* Locks and shares, which are released in slices; waiters and clients. */
+/* Counts of objects: locks and shares, which are released in slices; waiters and clients. */
 struct objects {
     uint64_t locks, others;
 };
@@ -46,34 +46,34 @@ struct server {
     struct hf_list calls; /* requests that are not answered yet */
     const struct hf_batch *committing;
     struct outgoing {
-        hf_rpc_done done; /* one of these two */
+        hf_rpc_done done; /* one of the two functions is called at the end */
         void (*resolved)(void *ctx, int error, const struct hf_addr *addrs, unsigned n);
         void *ctx;
         struct hf_addr to;
-        uint64_t cookie; /* of GRANTED; 0: another call */
+        uint64_t cookie; /* the cookie of a GRANTED; 0: another call */
         bool msg;
-        bool withheld; /* not paid for: it ends unanswered */
+        bool withheld; /* the call was not paid for: it ends unanswered */
     } outgoing[OUTCALLS_MAX];
     unsigned n_outgoing;
-    struct outgoing ended; /* the one whose end is being reported */
+    struct outgoing ended; /* the call whose end is being reported */
     struct hf_credits *credits;
     struct flow {
         struct hf_addr host;
-        uint64_t in, out; /* bytes by UDP, until the host has proved itself */
+        uint64_t in, out; /* bytes that came and went by UDP, until the host has proved itself */
         bool proved;
     } flows[FLOWS_MAX];
     bool ending;
-    /* An entry visited so many nodes, when the core held so many objects. */
+    /* Called after an entry: how many nodes it visited, and how many objects the core held. */
     void (*on_cost)(const struct server *server, enum entry entry, uint64_t nodes,
                     const struct objects *objects);
 };
 
 void server_start(struct server *server);
 
-/* The process dies; only what was committed is left. */
+/* Ends the process; only what was committed is left. */
 void server_crash(struct server *server);
 
-/* All that is in flight becomes durable, and the server stops. */
+/* Makes all that is in flight durable, and stops the server. */
 void server_stop(struct server *server);
 void server_free(struct server *server);
 
@@ -81,20 +81,20 @@ struct server_request {
     uint32_t prog, vers, proc;
     enum hf_transport transport;
     struct hf_addr peer, local;
-    uint32_t uid; /* of a user of this host, by TCP; else HF_UID_UNKNOWN */
+    uint32_t uid; /* the user of this host, by TCP; otherwise HF_UID_UNKNOWN */
     struct hf_bytes args;
 };
 
-/* False if there is no such procedure or its arguments cannot be decoded. */
+/* Calls a procedure. False if there is no such procedure or its arguments cannot be decoded. */
 bool server_ask(struct server *server, const struct server_request *request);
 
-/* Commits what is to be committed, or fails to. */
+/* Commits the pending batch, or fails it with this error. */
 void server_commit(struct server *server, int error);
 
 /* Ends an outgoing call; error 0: with this state number or NLM status as its answer. */
 void server_call_done(struct server *server, unsigned number, int error, uint32_t stat);
 
-/* The time has come to which the clock was set. */
+/* Does what is due at the time to which the clock was set. */
 void server_tick(struct server *server);
 
 #endif

@@ -48,7 +48,7 @@ static int mount_something(const char *path)
     return mount("none", path, "tmpfs", 0, NULL);
 }
 
-/* Architectures that came late (arm64) have only clone. */
+/* Newer architectures (arm64) have only clone. */
 static int fork_process(const char *unused)
 {
     (void)unused;
@@ -66,7 +66,7 @@ static int clone_process(const char *unused)
     return (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
 }
 
-/* As vfork() does: the new process has the memory of the old one. */
+/* Clones as vfork() does: the new process shares the memory of the old one. */
 static int clone_with_memory(const char *unused)
 {
     (void)unused;
@@ -132,7 +132,7 @@ static int empty_file(const char *path)
     return open(path, O_RDONLY | O_TRUNC);
 }
 
-/* The content of a file by its handle: no directory on the way is asked for permission. */
+/* Reads a file by its handle: no directory on the way is asked for permission. */
 static int read_by_handle(const char *path)
 {
     union {
@@ -187,7 +187,7 @@ static int pass_file(const char *unused)
     return (int)sendmsg(STDOUT_FILENO, &message, 0);
 }
 
-/* What the daemon does all day must still be possible. */
+/* Does what the daemon does all day, which must still be possible. */
 
 static void *noop(void *unused)
 {
@@ -209,7 +209,7 @@ static int bind_reserved_port(const char *unused)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     (void)unused;
-    ((unsigned char *)&sa)[2] = 3; /* port 3 * 256 + 17 */
+    ((unsigned char *)&sa)[2] = 3; /* the port is 3 * 256 + 17 */
     ((unsigned char *)&sa)[3] = 17;
     return fd < 0 ? -1 : bind(fd, (struct sockaddr *)&sa, 16);
 }

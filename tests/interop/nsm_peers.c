@@ -31,7 +31,7 @@ enum {
     GETPORT = 3,
     NOTIFY = 6,
     TCP = 6,
-    CALL_WORDS = 10, /* header of a call with empty credentials */
+    CALL_WORDS = 10, /* 32-bit words in the header of a call with empty credentials */
     MESSAGE_MAX = 4096,
     EVENTS = 256,
 };
@@ -64,7 +64,7 @@ static void count_host(uint32_t addr)
     }
 }
 
-/* The reply to a call, in place; its length, 0 for none. */
+/* Makes the reply to a call, in the same buffer, and returns its length; 0: no reply. */
 static size_t answer(uint32_t *words, size_t len, uint32_t local, bool tcp)
 {
     uint32_t result = 0;
@@ -83,7 +83,7 @@ static size_t answer(uint32_t *words, size_t len, uint32_t local, bool tcp)
         else
             by_udp++;
     }
-    words[1] = htonl(1); /* REPLY, accepted, no verifier, SUCCESS */
+    words[1] = htonl(1); /* the reply: accepted, no verifier, SUCCESS */
     words[2] = words[3] = words[4] = words[5] = 0;
     words[6] = result;
     return has_result ? 28 : 24;
@@ -109,7 +109,8 @@ static int open_socket(int type, uint16_t port)
     return fd;
 }
 
-/* The answer leaves from the address that was asked: the control message goes back as it came. */
+/* Sends each answer from the address that was asked, by returning the control message as it came.
+ */
 static void serve_udp(int fd)
 {
     uint32_t message[MESSAGE_MAX / 4];
@@ -153,7 +154,8 @@ static void accept_all(int epoll, int listener)
         watch(epoll, fd);
 }
 
-/* A call is small: it comes in one piece, or the test fails. */
+/* Answers a call on a connection; a call is so small that it comes in one piece, or the test fails.
+ */
 static void serve_tcp(int fd)
 {
     uint32_t record[1 + MESSAGE_MAX / 4];

@@ -55,7 +55,8 @@ int main(int argc, char **argv)
     }
     client = connect_to(argv[1], SM_PROG, SM_VERS, argv[2]);
     auth_destroy(client->cl_auth);
-    client->cl_auth = authunix_create_default(); /* as lockd and mount do */
+    /* The credentials are those that lockd and mount send. */
+    client->cl_auth = authunix_create_default();
     call(client, SM_STAT, (xdrproc_t)xdr_sm_name, &name, (xdrproc_t)xdr_sm_stat_res, &res);
     printf("nsm stat result %d state %d\n", (int)res.res_stat, res.state);
     auth_destroy(client->cl_auth);

@@ -98,10 +98,9 @@ struct sim_config {
     bool monitor;      /* the server is a status monitor only: the kernel serves the locks */
     bool roles;        /* the role (monitor or lock manager) may change at each start */
     bool reconfigures; /* a start may have another durability and grace mode than the run before */
-    uint32_t
-        /* The longest time after a start that some of our addresses are not up; 0: all are up at
-           once. */
-        late_ms_max;
+    /* The longest time after a start that some of our addresses are not up; 0: all are up at once.
+     */
+    uint32_t late_ms_max;
     uint8_t dead_for_good; /* one in n client crashes is for good; 0: every host comes back */
 };
 

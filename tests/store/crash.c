@@ -1,7 +1,7 @@
 /*
- * STO-02: a child process under full load is killed 200 times, at any moment. After each time the
- * store must hold what the child was told is durable, or that and the one batch that was in flight;
- * nothing else, nothing less. With PostgreSQL the server, too, is killed now and then.
+ * STO-02: a child process under full load is killed 200 times, at any moment. After each kill the
+ * store must hold exactly what the child was told is durable, or that and the one batch that was in
+ * flight. With PostgreSQL the server, too, is killed now and then.
  *
  * DUR-02: the same is true of batches that are acknowledged when they are written, not flushed
  * ("process"), with a journal so small that its sides change all the time.
@@ -27,10 +27,10 @@ enum { KILLS = 200, LIFE_MAX_US = 30000, SERVER_KILLED_EVERY = 40, FLUSHED_EVERY
 
 static const uint64_t SEED = 20240229;
 
-/* Survives the child: the number of the last batch it was told is durable. */
+/* Memory that outlives the child: the number of the last batch that it was told is durable. */
 static struct shared {
     _Atomic uint64_t acked;
-    _Atomic uint64_t written; /* how many batches were not flushed before they counted */
+    _Atomic uint64_t written; /* how many batches were acknowledged before they were flushed */
 } * shared;
 
 static struct hf_store_config config;
@@ -41,7 +41,8 @@ static void post(void *ctx)
     sem_post(ctx);
 }
 
-/* Commits batch after batch until it is killed. The next one is made while one is in flight. */
+/* Commits batch after batch until the process is killed. It makes the next batch while one is in
+ * flight. */
 static _Noreturn void child(uint64_t seq)
 {
     struct hf_committer committer;
@@ -51,7 +52,7 @@ static _Noreturn void child(uint64_t seq)
     sem_t woken;
 
     if (hf_store_open(&store, &config) < 0)
-        _exit(1); /* as happens while the server is being killed */
+        _exit(1); /* this happens while the server is being killed */
     sem_init(&woken, 0, 0);
     hf_batch_init(&batches[0], &hf_alloc_heap);
     hf_batch_init(&batches[1], &hf_alloc_heap);
@@ -84,7 +85,8 @@ static bool same(const struct digest *a, const struct digest *b)
     return a->sum == b->sum && a->count == b->count;
 }
 
-/* Brings the model up to what was acknowledged, and, if the store is there, one batch further. */
+/* Brings the model up to the acknowledged batches, and one batch further if the store has that one.
+ */
 static bool settle(struct hf_store *model, uint64_t *settled)
 {
     struct hf_batch batch;
@@ -116,8 +118,7 @@ static bool settle(struct hf_store *model, uint64_t *settled)
     return ok;
 }
 
-/* One run of the child until it is killed, at any time after its start, or after its first commit.
- */
+/* Runs the child until it is killed: at any time after its start, or after its first commit. */
 static void live_and_die(uint64_t settled, uint64_t life_us, bool working, bool kill_server)
 {
     pid_t pid = fork();

@@ -55,7 +55,8 @@ uint64_t dice_below(struct dice *dice, uint64_t limit)
 static struct hf_bytes make_bytes(struct dice *dice, uint8_t *room, size_t len)
 {
     for (size_t i = 0; i < len; i++)
-        room[i] = (uint8_t)dice_roll(dice); /* any byte, NUL and broken UTF-8 among them */
+        /* The bytes are of any value, NUL and broken UTF-8 included. */
+        room[i] = (uint8_t)dice_roll(dice);
     return hf_bytes(room, len);
 }
 
@@ -103,7 +104,7 @@ struct hf_record_client make_client(uint64_t id, uint64_t salt, uint8_t room[HF_
     return c;
 }
 
-/* A waiter or a share. */
+/* Makes the record of a waiter or a share. */
 static struct hf_record_extra make_extra(struct dice *dice, uint8_t *room)
 {
     struct hf_record_extra e = {.what = 1 + dice_below(dice, 3), .life_id = dice_roll(dice)};
@@ -216,7 +217,7 @@ static int digest_one(void *ctx, enum hf_record_kind kind, struct hf_bytes recor
     if (rv < 0)
         return rv;
     if (kind < d->last_kind)
-        return HF_EINVAL; /* the server, then clients, then locks */
+        return HF_EINVAL; /* the order is: the server, then clients, then locks */
     d->last_kind = kind;
     d->digest.sum += hf_hash(&KEY, record.data, record.len);
     d->digest.count++;

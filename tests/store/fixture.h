@@ -25,13 +25,13 @@ struct dice {
 uint64_t dice_roll(struct dice *dice);
 uint64_t dice_below(struct dice *dice, uint64_t limit);
 
-/* A record in which every field depends on id and salt. Names hold hostile bytes. */
+/* Makes a record in which every field depends on id and salt. Names hold hostile bytes. */
 struct hf_record_client make_client(uint64_t id, uint64_t salt, uint8_t room[HF_NAME_MAX]);
 struct hf_record_lock make_lock(uint64_t id, uint64_t salt, uint8_t room[HF_FH_MAX]);
 
 enum { STORY_IDS = 400 }; /* the number of record ids in a story */
 
-/* Batch number seq of a story: puts and deletes of clients, locks and the server's record. */
+/* Makes batch number seq of a story: puts and deletes of clients, locks and the server's record. */
 void story_batch(uint64_t seed, uint64_t seq, struct hf_batch *out);
 
 struct digest {
@@ -50,7 +50,7 @@ _Noreturn void give_up(const char *what);
 
 #define MUST(cond) ((cond) ? (void)0 : give_up(#cond))
 
-/* An hf_store_visit, for a walk whose result alone matters. */
+/* An hf_store_visit that ignores records, for a walk whose result alone matters. */
 int ignore_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record);
 
 #endif

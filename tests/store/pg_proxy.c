@@ -46,7 +46,8 @@ static bool send_all(int fd, const char *data, size_t len)
     return true;
 }
 
-/* Binding the prepared statement "commit": message type B, length, portal "", statement name. */
+/* Finds the message that binds the prepared statement "commit": message type B, length, portal "",
+ * statement name. */
 static const char *find_commit(const char *data, size_t len)
 {
     static const char NAME[] = "\0commit";
@@ -67,15 +68,16 @@ static void await_committed(int server_fd)
         have += (size_t)n;
 }
 
-/* Where one direction of a connection is in the protocol's messages: a type, a length, the rest. */
+/* The place of one direction of a connection in the protocol's messages, each of which is a type, a
+ * length and the rest. */
 struct stream {
     unsigned char head[5];
     unsigned have;
-    size_t left;    /* of the message whose head is known */
-    bool has_types; /* the first message of the store has none */
+    size_t left;    /* bytes that are left of the message whose head was read */
+    bool has_types; /* messages have a type; the first message from the store has none */
 };
 
-/* Takes one byte. True if it is the last of a message. */
+/* Takes one byte. True if a message ends with it. */
 static bool ends_message(struct stream *s, unsigned char byte)
 {
     unsigned need = s->has_types ? 5 : 4;
@@ -92,7 +94,7 @@ static bool ends_message(struct stream *s, unsigned char byte)
     return s->left == 0;
 }
 
-/* How many of the bytes pass before the connection is cut; n: it is not. */
+/* How many of the bytes pass before the connection is cut; n: all of them do. */
 static size_t count_messages(struct stream *s, const char *data, size_t n, _Atomic int *budget)
 {
     for (size_t i = 0; i < n; i++) {
@@ -111,7 +113,7 @@ struct connection {
     struct stream answered;
 };
 
-/* Passes on what comes before the cut. False when the connection is to be cut. */
+/* Passes on the bytes before the cut. False when the connection is to be cut. */
 static bool pass(struct connection *c, bool sent, const char *data, size_t n)
 {
     struct pg_proxy *proxy = c->proxy;
@@ -126,7 +128,7 @@ static bool pass(struct connection *c, bool sent, const char *data, size_t n)
     return !cut;
 }
 
-/* From the store to the server. False when the connection is to be cut. */
+/* Passes bytes from the store to the server. False when the connection is to be cut. */
 static bool forward(struct connection *c)
 {
     struct pg_proxy *proxy = c->proxy;
@@ -153,7 +155,7 @@ static bool forward(struct connection *c)
     return false;
 }
 
-/* From the server to the store. */
+/* Passes bytes from the server to the store. */
 static bool answer(struct connection *c)
 {
     char data[CHUNK];

@@ -24,7 +24,8 @@
 
 enum { DEFAULT_PORT = 5432 };
 
-/* Those of HOLDFAST_PG_BINDIR, the newest of Debian's versions, or the one that pg_config names. */
+/* Finds the programs: those of HOLDFAST_PG_BINDIR, of the newest of Debian's versions, or those
+ * that pg_config names. */
 static bool find_programs(char bindir[PATH_MAX])
 {
     const char *wanted = getenv("HOLDFAST_PG_BINDIR");
@@ -45,7 +46,7 @@ static bool find_programs(char bindir[PATH_MAX])
     return access(path, X_OK) == 0;
 }
 
-/* PostgreSQL refuses to run as root. */
+/* Returns the user that runs the server: PostgreSQL refuses to run as root. */
 static const struct passwd *server_user(void)
 {
     const struct passwd *user = geteuid() == 0 ? getpwnam("postgres") : NULL;
@@ -129,7 +130,8 @@ void pg_server_launch(struct pg_server *server)
         snprintf(data, sizeof(data), "%s/data", server->dir);
         snprintf(sockets, sizeof(sockets), "unix_socket_directories=%s", server->dir);
         snprintf(port, sizeof(port), "port=%u", server->port);
-        /* No test here cuts the power, so the server need not sync; it only has to crash well. */
+        /* No test here cuts the power, so the server need not sync; it only has to survive crashes
+         * of its processes. */
         execl(program, program, "-D", data, "-c", sockets, "-c",
               server->tcp ? "listen_addresses=127.0.0.1" : "listen_addresses=", "-c", port, "-c",
               "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20", "-c",
@@ -143,7 +145,8 @@ static void await_ready(struct pg_server *server)
     for (int i = 0; i < 3000; i++) {
         if (PQping(server->dsn) == PQPING_OK)
             return;
-        /* After a crash the old one's children may need a moment to go; until then it refuses. */
+        /* After a crash the children of the old server may need a moment to end; until then a new
+         * server refuses to start. */
         if (waitpid(server->pid, NULL, WNOHANG) == server->pid)
             pg_server_launch(server);
         usleep(10000);
@@ -157,7 +160,7 @@ void pg_server_again(struct pg_server *server)
     await_ready(server);
 }
 
-/* A port that is free now, and with luck still is when the server binds it. */
+/* Returns a port that is free now, and probably still is when the server binds it. */
 static unsigned free_port(void)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -170,7 +173,7 @@ static unsigned free_port(void)
     return ntohs(addr.sin_port);
 }
 
-/* An empty directory that belongs to the server's user, and the connection string. */
+/* Makes an empty directory that belongs to the server's user, and the connection string. */
 static bool make_place(struct pg_server *server, bool tcp)
 {
     const struct passwd *user = server_user();
@@ -188,8 +191,8 @@ static bool make_place(struct pg_server *server, bool tcp)
 }
 
 /*
- * docs/internals/STORE.md promises that PostgreSQL 13 is enough. So the server forgets the
- * functions that later versions brought: SQL of ours that uses one fails in every test.
+ * docs/internals/STORE.md promises that PostgreSQL 13 is enough. So the server loses the functions
+ * that later versions added, and any SQL of ours that uses one fails in every test.
  */
 static void forget_newer_functions(const struct pg_server *server)
 {

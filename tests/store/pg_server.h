@@ -14,20 +14,21 @@
 
 struct pg_server {
     char dir[PATH_MAX];    /* holds the data and the socket */
-    char bindir[PATH_MAX]; /* where initdb and postgres are */
-    pid_t pid;             /* 0 when it does not run */
-    unsigned port;         /* 127.0.0.1 and part of the socket's name */
-    bool tcp;              /* listens on 127.0.0.1, too */
+    char bindir[PATH_MAX]; /* the directory of initdb and postgres */
+    pid_t pid;             /* 0 while the server does not run */
+    unsigned port;         /* the port on 127.0.0.1, and part of the socket's name */
+    bool tcp;              /* the server listens on 127.0.0.1, too */
     char dsn[PATH_MAX + 128];
 };
 
-/* False if PostgreSQL is not installed here; stops the test if it is, and does not start. */
+/* Starts the server. False if PostgreSQL is not installed here; if it is installed and does not
+ * start, the test ends. */
 bool pg_server_start(struct pg_server *server);
 bool pg_server_start_tcp(struct pg_server *server);
 void pg_server_remove(struct pg_server *server);
 
-/* Runs the stories on a server that was just started, and removes it; if it was not, says that they
- * are skipped. What main() returns. */
+/* Runs the stories on a server that was just started, and then removes it; without a server,
+ * reports them as skipped. Returns what main() is to return. */
 struct CMUnitTest;
 int pg_server_run(struct pg_server *server, bool started, const struct CMUnitTest *stories,
                   size_t n);
@@ -44,11 +45,12 @@ void pg_server_start_standby(struct pg_server *standby, const struct pg_server *
  */
 const char *pg_server_sql(const struct pg_server *server, const char *text);
 
-/* SIGINT stops it in order, SIGQUIT at once, SIGKILL without a word to its children. */
+/* Stops the server: SIGINT does it cleanly, SIGQUIT at once, SIGKILL without a word to its
+ * children. */
 void pg_server_stop(struct pg_server *server, int sig);
 void pg_server_again(struct pg_server *server);
 
-/* Starts it without waiting until it takes connections. */
+/* Starts the server without waiting until it accepts connections. */
 void pg_server_launch(struct pg_server *server);
 
 #endif

@@ -22,14 +22,14 @@
 
 static int record_fd = -1;
 
-/* Straight to the kernel: our own writes must not be recorded. */
+/* Writes straight to the kernel, because the recorder's own writes must not be recorded. */
 static void emit(const void *data, size_t len)
 {
     if (syscall(SYS_write, record_fd, data, len) != (ssize_t)len)
         abort();
 }
 
-/* The last part of an open file's name. */
+/* Returns the last part of an open file's name. */
 static const char *name_of(int fd, char path[PATH_MAX])
 {
     char link[64];
@@ -43,7 +43,7 @@ static const char *name_of(int fd, char path[PATH_MAX])
     return base ? base + 1 : "";
 }
 
-/* Which of the store's files it is, or -1. */
+/* Returns which of the store's files this is, or -1. */
 static int store_file(int fd)
 {
     char path[PATH_MAX];
@@ -82,7 +82,7 @@ static void note(int fd, enum event_type type, const struct iovec *iov, int coun
         emit(iov[i].iov_base, iov[i].iov_len);
 }
 
-/* What follows takes the place of the C library's; the kernel does the work. */
+/* The functions below replace those of the C library; the kernel does the work. */
 
 ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
 {
@@ -139,7 +139,7 @@ int fsync(int fd)
     return rv;
 }
 
-/* None of these is expected; if LMDB ever used them the record would be wrong. */
+/* No call of these is expected; if LMDB ever made one, the record would be wrong. */
 int ftruncate(int fd, off_t len)
 {
     if (store_file(fd) >= 0)

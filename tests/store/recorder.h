@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 enum event_type {
-    EVENT_WRITE = 1,         /* into the page cache */
-    EVENT_WRITE_THROUGH = 2, /* durable when it returns (O_DSYNC) */
+    EVENT_WRITE = 1,         /* a write into the page cache */
+    EVENT_WRITE_THROUGH = 2, /* a write that is durable when it returns (O_DSYNC) */
     EVENT_SYNC = 3,
     EVENT_ACK = 4, /* a batch was acknowledged; the bytes are its number, 64 bits */
 };

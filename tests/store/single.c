@@ -112,8 +112,8 @@ int store_delete(struct hf_store *store, enum hf_record_kind kind, uint64_t id)
 /* Selects the records to delete; with neither name nor ids, all of the kind. */
 struct selection {
     struct hf_batch *batch;
-    const struct hf_bytes *name;     /* clients of this name only */
-    const struct hf_buf *client_ids; /* locks of these clients only: an array of uint64_t */
+    const struct hf_bytes *name;     /* only clients of this name */
+    const struct hf_buf *client_ids; /* only locks of these clients: an array of uint64_t */
 };
 
 static bool contains(const struct hf_buf *ids, uint64_t id)

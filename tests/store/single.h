@@ -17,11 +17,11 @@ int store_put_lock(struct hf_store *store, const struct hf_record_lock *record);
 int store_delete(struct hf_store *store, enum hf_record_kind kind, uint64_t id);
 int store_delete_all(struct hf_store *store, enum hf_record_kind kind, size_t *count);
 
-/* The registrations for this monitored name; and the locks of every client of this name. */
+/* Deletes the registrations for this monitored name, or the locks of every client of this name. */
 int store_delete_clients_named(struct hf_store *store, struct hf_bytes name, size_t *count);
 int store_delete_locks_named(struct hf_store *store, struct hf_bytes name, size_t *count);
 
-/* Appends the encoded record to out, or HF_ENOENT. The server's record has the id 0. */
+/* Appends the encoded record to out, or returns HF_ENOENT. The server's record has the id 0. */
 int store_get(struct hf_store *store, enum hf_record_kind kind, uint64_t id, struct hf_buf *out);
 
 /* Visits the records of one kind. */

@@ -1,6 +1,6 @@
 /*
- * Backups: what a store of any backend held is restored into an empty store of any other; whatever
- * happens to the file on the way is noticed. The committer makes one between two batches.
+ * Backups: what a store of any backend held is restored into an empty store of any other, and every
+ * damage to the file is noticed. The committer makes one between two batches.
  *
  * usage: test-backup lmdb|postgres
  */
@@ -89,8 +89,8 @@ static int add_kept(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
     return 0;
 }
 
-/* All clients and locks; the server's record differs on purpose, and waiters and shares are left
- * out. */
+/* Compares all clients and locks; the server's record differs on purpose, and waiters and shares
+ * are left out. */
 static void expect_same(struct hf_store *a, struct hf_store *b)
 {
     struct digest of_a = {0};
@@ -101,7 +101,7 @@ static void expect_same(struct hf_store *a, struct hf_store *b)
     assert_int_equal(hf_store_load(b, add_kept, &of_b), 0);
     assert_true(of_a.sum == of_b.sum && of_a.count == of_b.count && of_a.count > 100);
     assert_int_equal(store_digest(a, &all), 0);
-    assert_true(all.count > of_a.count + 10); /* there were waiters and shares */
+    assert_true(all.count > of_a.count + 10); /* the first store also had waiters and shares */
     assert_int_equal(store_digest(b, &all), 0);
     assert_int_equal(all.count, of_b.count + 1);
 }
@@ -119,7 +119,7 @@ static void every_machine_writes_the_same_bytes(void **state)
     struct hf_batch batch;
 
     (void)state;
-    lock.extra = (struct hf_record_extra){0}; /* else it is left out */
+    lock.extra = (struct hf_record_extra){0}; /* the comparison leaves this extra record out */
     hf_batch_init(&batch, &hf_alloc_heap);
     assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
     assert_int_equal(hf_store_open(&store, &memory), 0);
@@ -154,7 +154,7 @@ static void a_backup_fills_an_empty_store(void **state)
     assert_true(found.locks_unknown && found.continuity == HF_CONTINUITY_LOST); /* REC-01g */
     expect_same(&source, &target);
 
-    /* a second time there is something that would be mixed with it */
+    /* the store has records now, with which a second restore would be mixed */
     assert_int_equal(parse(hf_buf_view(&file), &content), 0);
     assert_int_equal(hf_backup_restore(&target, &content, &records), HF_EEXIST);
     assert_non_null(strstr(hf_store_error(&target), "move"));
@@ -166,7 +166,8 @@ static void wake(void *ctx)
     sem_post(ctx);
 }
 
-/* The store of the test before, which is full now: its committer backs it up as the daemon does. */
+/* Uses the store of the test before, which is full now: its committer backs it up as the daemon
+ * does. */
 static void the_committer_makes_a_backup(void **state)
 {
     struct hf_committer committer;

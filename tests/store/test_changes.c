@@ -1,4 +1,4 @@
-/* What is left of a batch: the last operation on each record, ordered by kind and id. */
+/* What hf_changes leaves of a batch: the last operation on each record, ordered by kind and id. */
 #include "../unit/unit.h"
 
 #include <stdlib.h>
@@ -54,8 +54,8 @@ static void put_client(struct world *w, uint64_t id)
     assert_int_equal(hf_batch_put_client(&w->batch, &client), 0);
 }
 
-/* The last operation of the batch on this record, found the slow way. Each has its place in the
- * batch, also one without a value. */
+/* Finds the last operation of the batch on this record, the slow way. Each operation has its place
+ * in the batch, also one without a value. */
 static struct hf_op last_on(const struct world *w, enum hf_record_kind kind, uint64_t id)
 {
     struct hf_op op, last = {0};
@@ -97,7 +97,8 @@ static void assert_collapsed(struct world *w)
     }
 }
 
-/* Given records of both kinds with ids near each other, as one epoch gives them. */
+/* Given records of both kinds with ids near each other, as one epoch gives them, only the last
+ * operation on each is left. */
 static void the_last_operation_on_each_record_is_left(void **state)
 {
     struct world *w = *state;
@@ -118,7 +119,7 @@ static void the_last_operation_on_each_record_is_left(void **state)
 }
 
 /* Given locks that are released soon, after a few that are released late: each leaves one
- * operation, wherever the first one on it was. */
+ * operation, wherever in the batch the first one on it was. */
 static void locks_released_soon(void **state)
 {
     struct world *w = *state;
@@ -150,7 +151,8 @@ static void ids_of_many_epochs_are_ordered(void **state)
     assert_collapsed(w);
 }
 
-/* Given nothing, or one operation, or the same record again and again. */
+/* Given a batch with no operation, with one, or with many on the same record, the result is right.
+ */
 static void small_batches(void **state)
 {
     struct world *w = *state;
@@ -166,7 +168,7 @@ static void small_batches(void **state)
     assert_false(hf_changes_find(&w->changes, HF_RECORD_CLIENT, 300));
 }
 
-/* Given no memory for either array, it says so, and works when there is memory. */
+/* Given no memory for either array, the call says so, and works when there is memory. */
 static void lack_of_memory(void **state)
 {
     struct world *w = *state;

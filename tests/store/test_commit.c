@@ -16,9 +16,9 @@
 #include "store/backend.h"
 #include "store/commit.h"
 
-/* A store that answers as told: fails with code for so many calls, then succeeds. */
+/* A store that answers as the test says: it fails with `code` for so many calls, then succeeds. */
 static struct fake {
-    _Atomic int failures; /* calls that will fail; -1: all of them */
+    _Atomic int failures; /* how many calls will fail; -1: all of them */
     _Atomic int code;
     _Atomic bool in_doubt;
     _Atomic int applied; /* batches made durable */
@@ -27,9 +27,9 @@ static struct fake {
     _Atomic int written;
     _Atomic int flushes;
     _Atomic int flushed; /* batches that a flush, a probe or an apply has made durable */
-    sem_t *hold;         /* if set, apply waits here */
-    sem_t *hold_move;    /* if set, a move does */
-    sem_t *hold_load;    /* if set, reading all records does */
+    sem_t *hold;         /* if set, apply() waits for it */
+    sem_t *hold_move;    /* if set, a move waits for it */
+    sem_t *hold_load;    /* if set, reading all records waits for it */
     _Atomic bool full;
     _Atomic int moves;
 } fake;
@@ -193,7 +193,7 @@ static void each_batch_is_reported_once(void **state)
     finish();
 }
 
-/* Returns how long the thread has looked for batches by now. */
+/* Returns for how long the thread has looked for batches by now. */
 static uint64_t looked_ns(void)
 {
     struct hf_store_health health;
@@ -202,7 +202,7 @@ static uint64_t looked_ns(void)
     return health.looked_ns;
 }
 
-/* RPC-04, as tests/unit/test_busy_poll.c has the rule. */
+/* RPC-04: the committer follows the rule that tests/unit/test_busy_poll.c tests. */
 static void batches_that_come_one_at_a_time_and_fast_are_looked_for(void **state)
 {
     enum { LONG_NS = 20000000, MANY = 1000 };
@@ -268,14 +268,14 @@ static void a_store_that_stays_away_is_given_up(void **state)
     hf_committer_health(&committer, &health);
     assert_string_equal(health.reason, "the fake store says no");
 
-    /* while it is down no batch waits: each gets one try */
+    /* while the store is down no batch waits: each gets one try */
     fake.calls = 0;
     assert_int_equal(commit().status, HF_EUNREACH);
     assert_int_equal(fake.calls, 1);
     finish();
 }
 
-/* ADM-10: a disk that hangs fails nothing, and the store counts as down all the same. */
+/* ADM-10: a disk that hangs makes no batch fail, and the store counts as down all the same. */
 static void a_store_that_hangs_is_down(void **state)
 {
     struct hf_commit_result result;
@@ -288,12 +288,13 @@ static void a_store_that_hangs_is_down(void **state)
     fake.hold = &hold;
     hf_committer_submit(&committer, &batch);
     usleep(500 * 1000);
-    assert_true(is_up()); /* it may be slow */
+    assert_true(is_up()); /* the store may be slow */
     usleep(800 * 1000);
     assert_false(is_up());
     hf_committer_health(&committer, &health);
     assert_string_equal(health.reason, "The store has not answered for 1 s: a disk that hangs?");
-    assert_false(hf_committer_collect(&committer, &result)); /* its outcome is not known */
+    /* The outcome of the batch is not known. */
+    assert_false(hf_committer_collect(&committer, &result));
     sem_post(&hold);
     while (!hf_committer_collect(&committer, &result))
         sem_wait(&woken);
@@ -304,7 +305,8 @@ static void a_store_that_hangs_is_down(void **state)
     sem_destroy(&hold);
 }
 
-/* The first try may have been durable; what the later ones say about the store changes nothing. */
+/* The first try may have made the batch durable; what later tries say about the store changes
+ * nothing. */
 static void a_batch_in_doubt_is_settled_not_refused(void **state)
 {
     struct hf_commit_result result;
@@ -354,7 +356,7 @@ static void it_heals_without_a_request(void **state)
     (void)state;
     start(0);
     fake.code = HF_EUNREACH;
-    fake.failures = 3; /* the batch, and two looks */
+    fake.failures = 3; /* three calls fail: the batch, and two probes */
     assert_int_equal(commit().status, HF_EUNREACH);
     while (!is_up())
         sem_wait(&woken);
@@ -381,7 +383,7 @@ static void a_fenced_store_stays_down(void **state)
     (void)state;
     start(60000);
     fake.code = HF_EFENCED;
-    fake.failures = 1; /* although it would succeed from then on */
+    fake.failures = 1; /* no try follows, although it would succeed */
     assert_int_equal(commit().status, HF_EFENCED);
     assert_int_equal(commit().status, HF_EFENCED);
     assert_int_equal(fake.calls, 1);
@@ -471,7 +473,7 @@ static void a_failed_flush_is_made_good_by_a_probe(void **state)
     finish();
 }
 
-/* One job for one thread: a move that hangs delays neither a flush nor a batch. */
+/* Each thread has one job: a move that hangs delays neither a flush nor a batch. */
 static void a_slow_move_delays_nothing_else(void **state)
 {
     sem_t hold;
@@ -482,7 +484,7 @@ static void a_slow_move_delays_nothing_else(void **state)
     fake.hold_move = &hold;
     fake.full = true;
     for (int i = 1; i <= 3; i++) {
-        write_one(); /* the first says that the store is full */
+        write_one(); /* the first batch reports that the store is full */
         while (fake.flushed < i)
             usleep(100);
         assert_int_equal(commit().status, 0);
@@ -512,7 +514,7 @@ static void a_failed_move_is_followed_by_a_probe(void **state)
     (void)state;
     start(0);
     fake.code = HF_EIO;
-    fake.failures = 2; /* the move, and the first probe */
+    fake.failures = 2; /* two calls fail: the move, and the first probe */
     fake.full = true;
     write_one();
     while (fake.probes < 2 || !is_up())

@@ -32,7 +32,7 @@ static bool store_survives(void)
     return strcmp(config.backend, "memory") != 0;
 }
 
-/* Close and open again. What does not survive is not asked to. */
+/* Closes the store and opens it again; a store that does not survive this stays open. */
 static bool reopen_store(void)
 {
     bool survives = store_survives();
@@ -103,7 +103,8 @@ static void a_new_store_is_empty(void **state)
     assert_int_equal(store_delete(&store, HF_RECORD_LOCK, 1), 0);
 }
 
-/* STO-01, STO-02: in LMDB and PostgreSQL; the store in memory keeps it while it is open. */
+/* STO-01, STO-02: LMDB and PostgreSQL keep what was put over a restart; the store in memory keeps
+ * it while it is open. */
 static void what_was_put_is_there_after_reopening(void **state)
 {
     uint8_t room[HF_NAME_MAX];
@@ -167,7 +168,7 @@ static void the_largest_values_fit(void **state)
     reopen_store();
     expect_client(&client);
     assert_int_equal(get(HF_RECORD_LOCK, UINT64_MAX), 0);
-    /* again, now that the greatest of all ids is there */
+    /* the ids are read again, now that the greatest of all is in use */
     assert_int_equal(store_put_lock(&store, &lock), 0);
     lock.id = 0;
     assert_int_equal(store_put_lock(&store, &lock), 0);
@@ -198,7 +199,8 @@ static void delete_all_leaves_the_other_kinds(void **state)
     assert_int_equal(get(HF_RECORD_SERVER, 0), 0);
 }
 
-/* Clients 1, 2 and 3; 1 and 3 have the same name; each holds one lock of ten times its number. */
+/* Puts clients 1, 2 and 3; 1 and 3 have the same name; each holds one lock of ten times its number.
+ */
 static void put_namesakes(void)
 {
     static const char *const NAMES[] = {"alpha", "beta", "alpha"};
@@ -243,13 +245,13 @@ static void within_a_batch_the_last_word_counts(void **state)
     hf_batch_init(&batch, &hf_alloc_heap);
     assert_int_equal(store_put_lock(&store, &lock), 0);
 
-    /* 5 was durable before, 6 was not: both are put and deleted here, and both must be gone */
+    /* 5 was durable before and 6 was not; both are put and deleted here, so both must be gone */
     hf_batch_put_lock(&batch, &lock);
     lock.id = 6;
     hf_batch_put_lock(&batch, &lock);
     hf_batch_delete(&batch, HF_RECORD_LOCK, 6);
     hf_batch_delete(&batch, HF_RECORD_LOCK, 5);
-    /* 7 is deleted and then put: it must be there */
+    /* 7 is deleted and then put, so it must be there */
     hf_batch_delete(&batch, HF_RECORD_LOCK, 7);
     lock.id = 7;
     hf_batch_put_lock(&batch, &lock);
@@ -258,7 +260,7 @@ static void within_a_batch_the_last_word_counts(void **state)
     assert_int_equal(get(HF_RECORD_LOCK, 6), HF_ENOENT);
     assert_int_equal(get(HF_RECORD_LOCK, 7), 0);
 
-    /* and once more: the same batch again changes nothing */
+    /* the same batch once more changes nothing */
     assert_int_equal(hf_store_apply(&store, &batch), 0);
     assert_int_equal(count_all(), 1);
     hf_batch_free(&batch);
@@ -355,14 +357,14 @@ static void a_second_daemon_is_refused(void **state)
 
     (void)state;
     second_config.timeout_ms = 400;
-    if (!store_survives()) { /* a second one in memory is simply another store */
+    if (!store_survives()) { /* a second store in memory is simply another store */
         assert_int_equal(hf_store_open(&second, &second_config), 0);
         hf_store_close(&second);
         return;
     }
     assert_int_equal(hf_store_open(&second, &second_config), HF_EBUSY);
     assert_non_null(strstr(hf_store_error(&second), "in use by another holdfastd"));
-    put_namesakes(); /* the first one is none the worse */
+    put_namesakes(); /* the first store still works */
 }
 
 static void a_usable_store_probes_well(void **state)
@@ -372,7 +374,7 @@ static void a_usable_store_probes_well(void **state)
     assert_int_equal(count_all(), 0);
 }
 
-/* Open, write, read; some allocation fails. */
+/* Opens a store, writes and reads, while some allocation fails. */
 static int use_store(const struct hf_alloc *alloc, const struct hf_batch *batch)
 {
     struct hf_store_config starved = config;
@@ -401,7 +403,7 @@ static void memory_may_run_out_anywhere(void **state)
     int rv = HF_ENOMEM;
 
     (void)state;
-    hf_store_close(&store); /* there can be only one */
+    hf_store_close(&store); /* only one store can be open */
     hf_batch_init(&batch, &hf_alloc_heap);
     story_batch(5, 5, &batch);
     for (long after = 0; rv < 0; after++) {

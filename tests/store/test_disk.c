@@ -34,7 +34,7 @@ static int unmount_disk(void **state)
     return 0;
 }
 
-/* A batch of locks; the store's answer. */
+/* Puts a batch of locks, and returns the store's answer. */
 static int put_locks(uint64_t first, uint64_t count)
 {
     uint8_t room[HF_FH_MAX];
@@ -80,7 +80,7 @@ static void a_full_disk_refuses_and_loses_nothing(void **state)
     fill_disk(&acknowledged);
     assert_int_equal(hf_store_probe(&store), HF_ENOSPC);
 
-    /* there is room again: the same store goes on */
+    /* there is room again, and the same store goes on */
     MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=12m") == 0);
     assert_int_equal(hf_store_probe(&store), 0);
     assert_int_equal(count_locks(), acknowledged);
@@ -120,7 +120,7 @@ static void a_disk_full_from_the_start_is_named(void **state)
     fclose(file);
     assert_int_equal(hf_store_open(&store, &config), HF_ENOSPC);
     assert_non_null(strstr(hf_store_error(&store), "full"));
-    /* what it left behind does not hinder the next start */
+    /* the next start finds what the failed one left behind, and still works */
     MUST(remove(filler) == 0);
     assert_int_equal(hf_store_open(&store, &config), 0);
 }

@@ -29,12 +29,12 @@ enum { BATCHES = 12, CHECKPOINT_EVERY = 5 };
 
 static const uint64_t SEED = 77;
 
-/* Counts down to the call that fails; then so many fail in a row. */
+/* Counts down to the call that fails; `times` calls in a row fail then. */
 static struct {
     long after;
     long times;
     bool hit;
-    bool takes_effect; /* the first of them, though it reports EIO */
+    bool takes_effect; /* the first failed call takes effect, although it reports EIO */
 } fault;
 
 enum outcome { SUCCEEDS, FAILS, FAILS_WITH_EFFECT };
@@ -56,7 +56,7 @@ static long failed(void)
     return -1;
 }
 
-/* These stand in for the C library's, for the store and for LMDB alike. */
+/* These functions replace those of the C library, for the store and for LMDB alike. */
 int fdatasync(int fd)
 {
     return outcome_now() != SUCCEEDS ? (int)failed() : (int)syscall(SYS_fdatasync, fd);
@@ -79,7 +79,7 @@ int fstatvfs64(int fd, struct statvfs64 *out)
     return 0;
 }
 
-/* The last rename, until its directory is synced. */
+/* Remembers the last rename, until its directory is synced. */
 static struct {
     bool unsynced;
     int dir_fd;
@@ -108,7 +108,7 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
-/* The power goes: a name that is not on the disk is the old one again. */
+/* Acts as a power cut does: a rename that was not synced is undone. */
 static void lose_rename(void)
 {
     if (renamed.unsynced)
@@ -123,7 +123,7 @@ static void send_until_durable(struct hf_store *store, const struct hf_batch *ba
         assert_int_equal(rv, HF_EIO);
 }
 
-/* A story with one fault in it. True if the fault came to pass. */
+/* Tells a story with one fault in it. True if the fault happened. */
 static bool tell_story(long after, long times)
 {
     struct hf_store_config lmdb = {.backend = "lmdb"};
@@ -163,8 +163,8 @@ static bool tell_story(long after, long times)
     return fault.hit;
 }
 
-/* The same batches in a process that is killed after the last one; true if the fault came to pass.
- */
+/* Applies the same batches in a process that is killed after the last one; true if the fault
+ * happened. */
 static bool run_and_die(const struct hf_store_config *lmdb, long times)
 {
     struct hf_store store;
@@ -248,7 +248,8 @@ static void failures_that_took_effect_and_a_kill(void **state)
     }
 }
 
-/* A batch that is too large for the journal goes to the tree; as a new daemon finds the store. */
+/* Checks that a batch which is too large for the journal is in the tree; reads the store as a new
+ * daemon does. */
 static bool large_batch_is_there(const struct hf_store_config *lmdb, size_t n_locks)
 {
     struct hf_store store;
@@ -261,7 +262,8 @@ static bool large_batch_is_there(const struct hf_store_config *lmdb, size_t n_lo
     return d.count > 0;
 }
 
-/* Applies it with a fault and ends without another try: 0 to 2, or 3 for "no fault". */
+/* Applies the batch with a fault, and exits without another try: with 0 to 2, or with 3 if no fault
+ * happened. */
 enum { SAYS_DONE, SAYS_FAILED, SAYS_IN_DOUBT, SAYS_NO_FAULT };
 
 static int apply_and_die(const struct hf_store_config *lmdb, const struct hf_batch *batch,
@@ -289,8 +291,8 @@ static int apply_and_die(const struct hf_store_config *lmdb, const struct hf_bat
 }
 
 /*
- * EIO means "full" to an operator whose disk is full. Whether the batch may be durable does not
- * depend on that: the write that failed may have been the one that makes it valid.
+ * EIO means "full" to an operator whose disk is full. This does not change whether the batch may be
+ * durable: the write that failed may have been the one that makes it valid.
  */
 static void a_failed_batch_is_not_durable_on_a_full_disk_either(void **state)
 {

@@ -19,7 +19,8 @@ static struct hf_journal journal;
 static const struct hf_hash_key KEY = {1, 2};
 static uint64_t hashed;
 
-/* The linker puts the second in the place of hf_siphash(), which it calls the first. */
+/* The linker replaces hf_siphash() by the second of these functions, and gives the original the
+ * first name. */
 uint64_t __real_hf_siphash(const struct hf_hash_key *key, const void *data, size_t len);
 uint64_t __wrap_hf_siphash(const struct hf_hash_key *key, const void *data, size_t len);
 
@@ -54,7 +55,7 @@ static void make(const struct hf_journal_layout *layout)
     hf_journal_restart(&journal, &KEY);
 }
 
-/* Reads all records; the number of operations, or a negative errno. */
+/* Reads all records, and returns the number of operations, or a negative errno. */
 static int64_t read_all(const struct hf_journal_layout *layout, const struct hf_hash_key *key)
 {
     struct hf_journal_reading reading = {.key = *key, .id = journal.id, .layout = *layout};
@@ -70,7 +71,7 @@ static int64_t read_all(const struct hf_journal_layout *layout, const struct hf_
     return n;
 }
 
-/* What a client can put at the start of a sector: a header that claims a long record. */
+/* What a client can write at the start of a sector: a header that claims a long record. */
 struct claim {
     uint64_t checksum;
     uint64_t index;
@@ -106,7 +107,7 @@ static void a_claim_to_be_a_record_far_ahead_costs_nothing(void **state)
     assert_int_equal(hashed, 0);
 }
 
-/* Inside of a record that is valid, no other can begin. */
+/* No record can begin inside a valid record. */
 static void what_clients_put_into_valid_records_is_read_once(void **state)
 {
     const struct claim claim = {.index = 30, .len = 100000, .n_ops = 10};

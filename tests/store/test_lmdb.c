@@ -25,9 +25,9 @@
 
 static char dir[PATH_MAX];
 static struct hf_store store;
-static bool no_map; /* LMDB can map no file */
+static bool no_map; /* makes every mmap() of LMDB fail */
 
-/* Stands in for the C library's, for LMDB. */
+/* Replaces the function of the C library, for LMDB. */
 void *mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset)
 {
     if (no_map && fd >= 0) {
@@ -83,7 +83,7 @@ static char *data_path(void)
     return path;
 }
 
-/* A store of a thousand locks, closed. */
+/* Makes a store of a thousand locks, and closes it. */
 static int set_up(void **state)
 {
     (void)state;
@@ -115,7 +115,8 @@ static void every_truncation_is_noticed(void **state)
     }
 }
 
-/* With any 64 bytes overwritten, the store opens and all records decode, or it refuses to open. */
+/* After any 64 bytes were overwritten, the store opens and all records decode, or it refuses to
+ * open. */
 static void no_damage_crashes_the_daemon(void **state)
 {
     struct dice dice = {42};
@@ -133,7 +134,7 @@ static void no_damage_crashes_the_daemon(void **state)
         struct digest d;
         off_t at = (off_t)dice_below(&dice, (uint64_t)st.st_size / 64) * 64;
 
-        if (i % 2) /* most of what is worth damaging is at the start of a page */
+        if (i % 2) /* most bytes that are worth damaging are at the start of a page */
             at = at / 4096 * 4096;
         for (size_t j = 0; j < HF_COUNT_OF(garbage); j++)
             garbage[j] = i % 3 ? dice_roll(&dice) : 0;
@@ -154,7 +155,7 @@ static void no_damage_crashes_the_daemon(void **state)
 static char original[8 << 20];
 static size_t original_size;
 
-/* What a daemon makes of the file as it is now, in a process of its own. */
+/* What a daemon does with the file as it is now; found out in a process of its own. */
 enum { REFUSED, AS_BEFORE, OTHERWISE };
 
 static int open_in_another_process(const struct digest *want)
@@ -185,7 +186,7 @@ static void try_bit(int fd, size_t bit, const struct digest *want)
 
     assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
     rv = hf_lmdb_verify(fd, &hf_alloc_heap, reason);
-    if (rv == 0) { /* it must do no harm, or be noticed later */
+    if (rv == 0) { /* undetected damage must do no harm, or be noticed later */
         if (open_in_another_process(want) == OTHERWISE)
             fail_msg("bit %zu of byte %zu of page %zu", bit % 8, bit / 8 % 4096, bit / 8 / 4096);
         assert_int_equal(pwrite(fd, original, original_size, 0), (ssize_t)original_size);
@@ -194,7 +195,7 @@ static void try_bit(int fd, size_t bit, const struct digest *want)
     }
 }
 
-/* A page of which not even zeros are noticed is free. */
+/* True for a page that can be overwritten with zeros unnoticed: it is free. */
 static bool is_free(int fd, size_t page)
 {
     static const char zeros[4096];
@@ -207,8 +208,8 @@ static bool is_free(int fd, size_t page)
     return unused;
 }
 
-/* Every bit of the header of every page, of where its entries are, and of the header and the key of
- * one of them: each is noticed, or does no harm. */
+/* Flips every bit of the header of every page, of the places of its entries, and of the header and
+ * the key of one entry: each flip is noticed, or does no harm. */
 static void no_single_bit_crashes_the_daemon_or_hides_a_record(void **state)
 {
     enum { PAGE = 4096, HEADER = 16, NODE = 16 };
@@ -217,7 +218,8 @@ static void no_single_bit_crashes_the_daemon_or_hides_a_record(void **state)
     int fd;
 
     (void)state;
-    if (access("/dev/shm", W_OK) == 0) { /* a thousand starts, each with several flushes */
+    /* A file in memory, because this makes a thousand starts with several flushes each. */
+    if (access("/dev/shm", W_OK) == 0) {
         scratch_remove(dir);
         scratch_make(dir, "/dev/shm");
     }
@@ -234,7 +236,7 @@ static void no_single_bit_crashes_the_daemon_or_hides_a_record(void **state)
 
         if (is_free(fd, page))
             continue;
-        for (size_t bit = 10 * 8; bit < (HEADER + 4) * 8; bit++) /* from the flags on */
+        for (size_t bit = 10 * 8; bit < (HEADER + 4) * 8; bit++) /* begins with the flags */
             try_bit(fd, page * 8 + bit, &want);
         memcpy(&at, original + page + HEADER + 2, sizeof(at));
         for (size_t bit = 0; page / PAGE > 1 && at <= PAGE - NODE && bit < NODE * 8; bit += 3)
@@ -243,7 +245,7 @@ static void no_single_bit_crashes_the_daemon_or_hides_a_record(void **state)
     close(fd);
 }
 
-/* The first page of a store as a machine of the other byte order, or of 32 bits, has it. */
+/* The first page is that of a machine of the other byte order, or of 32 bits. */
 static void a_store_of_another_machine_is_told_from_a_damaged_one(void **state)
 {
     static const struct {
@@ -341,7 +343,7 @@ static void an_interrupted_first_start_is_forgotten(void **state)
     hf_store_close(&store);
 }
 
-/* LMDB allows an environment only once per process: the other daemon is another process. */
+/* LMDB allows an environment only once per process, so another process plays the other daemon. */
 static void in_another_process(void (*act)(void))
 {
     int status;
@@ -389,7 +391,7 @@ static void a_daemon_whose_lock_file_was_removed_writes_nothing_more(void **stat
 {
     (void)state;
     assert_int_equal(hf_store_open(&store, config()), 0);
-    put_locks(1001, 1010); /* in the journal, and nowhere else */
+    put_locks(1001, 1010); /* these locks are in the journal, and nowhere else */
     in_another_process(rob);
     expect_fenced();
     expect_locks(1010);
@@ -412,7 +414,7 @@ static void a_directory_that_was_moved_away_is_reported_as_such(void **state)
     hf_store_close(&store);
 }
 
-/* Three batches that only the journal has; then the process ends without a clean stop. */
+/* Leaves three batches that only the journal has, and ends without a clean stop. */
 static void die_with_a_full_journal(void)
 {
     if (hf_store_open(&store, config()) < 0)
@@ -466,7 +468,7 @@ static void a_damaged_journal_is_noticed(void **state)
     hf_store_close(&store);
 }
 
-/* What stands before the damage must not be committed when the store is refused. */
+/* A store that is refused must not commit the records before the damage. */
 static void a_damaged_journal_is_noticed_every_time(void **state)
 {
     static const uint8_t RUST[512] = {1};
@@ -476,7 +478,8 @@ static void a_damaged_journal_is_noticed_every_time(void **state)
     (void)state;
     in_another_process(die_with_a_full_journal);
     fd = open(journal_path(""), O_RDWR);
-    /* the second of the three records: the first sector behind the first record's last byte */
+    /* finds the second of the three records: its first sector behind the first record's last byte
+     */
     for (uint64_t index = 0; index != 1; at += 512)
         assert_int_equal(pread(fd, &index, sizeof(index), at + 512 + 8), sizeof(index));
     assert_int_equal(pwrite(fd, RUST, sizeof(RUST), at), sizeof(RUST));
@@ -509,7 +512,7 @@ static void a_file_replaced_by_a_backup_is_noticed(void **state)
     snprintf(command, sizeof(command), "mv %s.bak %s", data_path(), data_path());
     assert_int_equal(system(command), 0);
     expect_fenced();
-    /* The locks of the journal are acknowledged, and do not fit the older file. */
+    /* The locks of the journal were acknowledged, and do not fit into the older file. */
     expect_refused(HF_EFORMAT, "does not belong");
     touch(journal_path(".lost"));
     expect_locks(1000);
@@ -560,7 +563,7 @@ static void a_map_that_cannot_grow_is_no_end(void **state)
     hf_store_close(&store);
 }
 
-/* As mdb_copy does, when it is killed in the middle. */
+/* Reads as mdb_copy does, and is killed in the middle. */
 static void read_and_be_killed(void)
 {
     MDB_env *env;

@@ -1,8 +1,6 @@
-/*
- * A store with a part missing is refused, says which, and what the operator can do; nothing starts
- * empty by accident. Opening may end at any step, for a first start, a restart and an upgrade: the
- * next start finds everything.
- */
+/* A store with a missing part is refused with a message that says which part, and what the operator
+ * can do; no store starts empty by accident. Opening may end at any step of a first start, a
+ * restart or an upgrade: the next start finds everything. */
 #undef _FILE_OFFSET_BITS /* it would rename pwrite to pwrite64, and LMDB calls pwrite */
 
 #include "../unit/unit.h"
@@ -108,7 +106,8 @@ static void put_locks(uint64_t first, uint64_t count)
     }
 }
 
-/* Half of the locks are in the tree, half in the journal only: the process ends without a stop. */
+/* Leaves half of the locks in the tree and half in the journal only: the process ends without a
+ * clean stop. */
 static void crash_with_locks(void)
 {
     pid_t pid = fork();
@@ -159,7 +158,7 @@ static void expect_locks(size_t count)
 
 static void expect_refused(const char *what, const char *advice)
 {
-    for (int i = 0; i < 2; i++) { /* the second start is no kinder than the first */
+    for (int i = 0; i < 2; i++) { /* the second start refuses just as the first did */
         assert_int_equal(hf_store_open(&store, config()), HF_EFORMAT);
         if (!strstr(hf_store_error(&store), what) || !strstr(hf_store_error(&store), advice))
             fail_msg("\"%s\" lacks \"%s\" or \"%s\"", hf_store_error(&store), what, advice);
@@ -207,7 +206,8 @@ static int keep_server(void *ctx, enum hf_record_kind kind, struct hf_bytes reco
     return kind == HF_RECORD_SERVER ? hf_record_decode_server(record, ctx) : 0;
 }
 
-/* REC-01g: and the next start does not continue as if nothing had been lost. */
+/* REC-01g: a start that lost the journal notes the loss, so that the next one does not continue as
+ * if nothing had been lost. */
 static void a_lost_journal_is_noted(void **state)
 {
     struct hf_record_server server = {
@@ -269,11 +269,11 @@ static void another_stores_journal_is_refused(void **state)
 
 /* ---- older stores ---- */
 
-/* As a version without ids leaves a store: no id in LMDB, none behind the records. */
+/* Leaves the store as a version without ids does: no id in LMDB, none behind the records. */
 static void make_older(bool had_newer)
 {
     uint64_t id = 5;
-    uint8_t stale[24] = {1, 2, 3}; /* another key than the journal's */
+    uint8_t stale[24] = {1, 2, 3}; /* another key than that of the journal */
     MDB_val key = {sizeof(id), &id};
     MDB_val value = {sizeof(stale), stale};
     MDB_env *env;
@@ -301,7 +301,8 @@ static void an_older_store_is_upgraded(void **state)
     expect_refused("journal is missing", "touch");
 }
 
-/* Downgraded, used, upgraded again: the older version replaced the key, but not the id. */
+/* A store that was downgraded, used and upgraded again: the older version replaced the key, but not
+ * the id. */
 static void a_store_that_an_older_version_used_since_is_upgraded(void **state)
 {
     (void)state;
@@ -344,7 +345,7 @@ static void end_at_every_step(enum start how)
             make_older(false);
         ended = open_until(steps);
         if (ended)
-            (void)open_until(steps / 2); /* and once more on the way back */
+            (void)open_until(steps / 2); /* opening is interrupted once more on the way back */
         expect_locks(how == FIRST ? 0 : LOCKS);
         tear_down(&nothing);
         steps++;

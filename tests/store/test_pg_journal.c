@@ -1,7 +1,7 @@
 /*
- * The journal of a store in PostgreSQL (store/pg_journal.h): batches that are only there count as
- * much as those in the tables, whichever daemon reads them; they reach the tables by themselves;
- * and what is damaged is refused, not skipped (STO-02).
+ * The journal of a store in PostgreSQL (store/pg_journal.h): batches that are only in the journal
+ * count as much as those in the tables, whichever daemon reads them; they reach the tables without
+ * being asked; and a damaged record is refused, not skipped (STO-02).
  */
 #include "../unit/unit.h"
 
@@ -79,7 +79,7 @@ static void end_session(void)
         usleep(10000);
 }
 
-/* Ends the session as a crash of the daemon does: nothing that it put off is done. */
+/* Ends the session as a crash of the daemon does: work that the store had postponed is not done. */
 static void crash(void)
 {
     end_session();
@@ -94,7 +94,7 @@ static void put_locks(uint64_t first, unsigned count, uint64_t salt)
     for (uint64_t id = first; id < first + count; id++) {
         struct hf_record_lock lock = make_lock(id, salt, room);
 
-        lock.extra = (struct hf_record_extra){0}; /* an older version knows only what is held */
+        lock.extra = (struct hf_record_extra){0}; /* an older version knows held locks only */
         assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
     }
 }
@@ -137,7 +137,7 @@ static void a_batch_in_the_journal_counts(void **state)
     expect_like_model();
 }
 
-/* Rows of the tables that the journal replaces or deletes are not read, and no row twice. */
+/* Rows of the tables that the journal replaces or deletes are skipped, and no row is read twice. */
 static void the_journal_changes_what_the_tables_have(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void tidying_empties_the_journal(void **state)
     expect_sql(LOCKS, "100");
     expect_sql(PENDING, "0");
     expect_like_model();
-    put_locks(1000, 1, 1); /* no load: straight to the tables */
+    put_locks(1000, 1, 1); /* without a load, batches go straight to the tables */
     apply();
     expect_sql(LOCKS, "101");
     expect_sql(PENDING, "0");
@@ -190,7 +190,8 @@ static void a_clean_stop_empties_the_journal(void **state)
     expect_like_model();
 }
 
-/* What was taken and released meanwhile never touches the table, and the slots are used again. */
+/* Locks that were taken and released meanwhile never touch the table, and their slots are used
+ * again. */
 static void the_journal_does_not_grow(void **state)
 {
     (void)state;
@@ -216,7 +217,7 @@ static void post(void *ctx)
     sem_post(ctx);
 }
 
-/* Without another batch, the committer sees to it. */
+/* Without another batch, the committer folds the journal into the tables. */
 static void changes_reach_the_tables_by_themselves(void **state)
 {
     struct hf_committer committer;
@@ -234,7 +235,8 @@ static void changes_reach_the_tables_by_themselves(void **state)
     while (!hf_committer_collect(&committer, &result))
         sem_wait(&woken);
     assert_int_equal(result.status, 0);
-    while (strcmp(sql(LOCKS), "100") != 0) /* the test's own time limit ends it */
+    while (strcmp(sql(LOCKS), "100") !=
+           0) /* if this never happens, the test's own time limit ends the loop */
         usleep(10000);
     expect_sql(PENDING, "0");
     hf_committer_stop(&committer);
@@ -242,7 +244,7 @@ static void changes_reach_the_tables_by_themselves(void **state)
     sem_destroy(&woken);
 }
 
-/* A table was locked, or the connection cut: it is still to be done. */
+/* A table was locked, or the connection was cut: the tidying is done later. */
 static void tidying_that_failed_is_done_later(void **state)
 {
     (void)state;
@@ -258,7 +260,7 @@ static void tidying_that_failed_is_done_later(void **state)
     expect_sql(LOCKS, "100");
 }
 
-/* The server's record has no id: it is written with all that is pending. */
+/* The server's record has no id: it is written to its table together with all that is pending. */
 static void the_server_s_record_is_in_its_table(void **state)
 {
     struct hf_record_server record = {.epoch = 9};
@@ -298,7 +300,7 @@ static void a_damaged_journal_is_refused(void **state)
     (void)state;
     tear_down(NULL);
     expect_damaged("DELETE FROM holdfast_journal WHERE number = 2");
-    expect_damaged("DELETE FROM holdfast_journal " /* the first batch, whole */
+    expect_damaged("DELETE FROM holdfast_journal " /* removes the whole first batch */
                    "WHERE number <= (SELECT max(number) / 2 FROM holdfast_journal)");
     expect_damaged("UPDATE holdfast_journal SET changes = '\\x0103' WHERE number = 1");
     expect_damaged("UPDATE holdfast_journal SET changes = substr(changes, 2) WHERE number = 3");
@@ -307,7 +309,7 @@ static void a_damaged_journal_is_refused(void **state)
     set_up(NULL);
 }
 
-/* Those that came after the journal's. */
+/* Takes back the migrations that came after the journal's. */
 static void take_back_later_migrations(void)
 {
     struct hf_store_config wanted = config();
@@ -317,8 +319,8 @@ static void take_back_later_migrations(void)
         assert_int_equal(hf_store_migrate(&wanted, HF_MIGRATE_DOWN, NULL, NULL, error), 0);
 }
 
-/* Taking the newest migration back could leave what an older version cannot read in the journal,
- * and taking the journal's back would lose it. */
+/* Taking the newest migration back could leave records in the journal that an older version cannot
+ * read, and taking the journal's migration back would lose them. */
 static void a_migration_is_not_taken_back_over_changes(void **state)
 {
     struct hf_store_config wanted = config();

@@ -95,7 +95,7 @@ static struct hf_lease_row seen_by(int which)
 {
     struct hf_lease_row row = {0};
 
-    /* A taker ends the session of the owner before, which hears of it at its next poll. */
+    /* A taker ends the session of the earlier owner, which notices it at its next poll. */
     if (lease(which, HF_LEASE_POLL, &row) < 0 && lease(which, HF_LEASE_POLL, &row) < 0)
         fail_msg("%s", hf_store_error(&daemons[which]));
     return row;
@@ -131,7 +131,7 @@ static void without_the_lease_nothing_is_written(void **state)
 {
     (void)state;
     open_daemon(LEFT);
-    open_daemon(RIGHT); /* neither keeps the other out */
+    open_daemon(RIGHT); /* neither daemon keeps the other out */
     assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
     assert_int_equal(lease(LEFT, HF_LEASE_RENEW, NULL), HF_EFENCED);
     assert_true(seen_by(LEFT).released);
@@ -178,7 +178,7 @@ static void a_take_is_refused_when_the_owner_has_moved(void **state)
     assert_int_equal(put_epoch(LEFT, 7), 0);
 }
 
-/* HA-03a: one that lost the service cannot commit one more record. */
+/* HA-03a: a daemon that lost the service cannot commit a single record. */
 static void a_daemon_that_lost_the_lease_writes_nothing_more(void **state)
 {
     (void)state;
@@ -187,7 +187,8 @@ static void a_daemon_that_lost_the_lease_writes_nothing_more(void **state)
     take_now(LEFT, 11);
     assert_int_equal(put_epoch(LEFT, 7), 0);
     take_now(RIGHT, 22);
-    /* Its session was ended, too: what it then says is that it must connect again. */
+    /* The session of the former owner was ended, too: the first error says that it must connect
+     * again. */
     while (put_epoch(LEFT, 8) == HF_EUNREACH)
         continue;
     assert_int_equal(put_epoch(LEFT, 8), HF_EFENCED);
@@ -197,8 +198,8 @@ static void a_daemon_that_lost_the_lease_writes_nothing_more(void **state)
     assert_int_equal(seen_by(LEFT).epoch, 2);
 }
 
-/* HA-03c: what promises something without a record commits an empty batch, which is refused, too.
- */
+/* HA-03c: a daemon that promises something without a record commits an empty batch, and that is
+ * refused, too. */
 static void an_empty_batch_renews_the_lease_or_is_refused(void **state)
 {
     struct hf_batch empty;
@@ -216,7 +217,7 @@ static void an_empty_batch_renews_the_lease_or_is_refused(void **state)
     assert_int_equal(hf_store_apply(&daemons[LEFT], &empty), 0);
     assert_true(hf_store_lease_row(&daemons[LEFT], &after));
     assert_int_equal(after.heartbeat, before.heartbeat + 1);
-    for (uint64_t id = 1; id <= 20; id++) { /* many, so that the journal is not empty */
+    for (uint64_t id = 1; id <= 20; id++) { /* so many locks that the journal is not empty */
         lock = make_lock(id, 1, room);
         assert_int_equal(hf_batch_put_lock(&empty, &lock), 0);
     }
@@ -230,7 +231,7 @@ static void an_empty_batch_renews_the_lease_or_is_refused(void **state)
     hf_batch_free(&empty);
 }
 
-/* So many that they go to the journal. */
+/* Puts so many locks that they go to the journal. */
 static void put_locks(int which, uint64_t first)
 {
     uint8_t room[20][HF_FH_MAX];
@@ -246,8 +247,8 @@ static void put_locks(int which, uint64_t first)
     hf_batch_free(&batch);
 }
 
-/* HA-03: a node that owned the service before, on the same connection, knows an old journal. What
- * another owner wrote since is not overwritten. */
+/* HA-03: a node that owned the service earlier, on the same connection, remembers an old journal.
+ * It must not overwrite what another owner wrote since. */
 static void an_owner_that_comes_back_knows_nothing_of_before(void **state)
 {
     (void)state;
@@ -260,11 +261,12 @@ static void an_owner_that_comes_back_knows_nothing_of_before(void **state)
     put_locks(RIGHT, 101);
     take_now(LEFT, 33);
     put_locks(LEFT, 201);
-    assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, NULL), 0); /* which empties the journal */
+    assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, NULL), 0); /* the release empties the journal */
     assert_string_equal(sql("SELECT count(*) FROM nlm_locks"), "60");
 }
 
-/* A newer node has migrated: this one would not see what the newer one keeps elsewhere. */
+/* A newer node has migrated the schema: this node would not see what the newer one keeps elsewhere.
+ */
 static void a_node_does_not_take_a_schema_that_it_does_not_know(void **state)
 {
     struct hf_lease_row row;
@@ -291,7 +293,7 @@ static void another_nonce_is_another_owner(void **state)
     assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
 }
 
-/* The session of a host that lost its power holds the row lock until TCP notices. */
+/* The session of a host that lost its power keeps the row lock until TCP notices. */
 static void the_taker_ends_the_session_of_a_vanished_owner(void **state)
 {
     char dsn[PATH_MAX + 256];
@@ -345,10 +347,8 @@ static void *release_left(void *unused)
     return lease(LEFT, HF_LEASE_RELEASE, &row) == 0 && row.released ? NULL : &daemons[LEFT];
 }
 
-/*
- * The row changes so much that its newest version is found elsewhere (migration 0007), while a
- * change of the lease waits for it.
- */
+/* The row changes so often that its newest version is found elsewhere (migration 0007), while a
+ * change of the lease waits for it. */
 static void expect_after_commit(void *(*change)(void *))
 {
     PGconn *busy = PQconnectdb(server.dsn);
@@ -394,11 +394,11 @@ static void a_take_in_doubt_is_decided_by_the_row(void **state)
     assert_int_equal(take(LEFT, &row, 11), HF_ETIMEDOUT);
     proxy.silent = false;
     row = seen_by(LEFT);
-    if (row.nonce == 11) /* the server had it before the silence */
+    if (row.nonce == 11) /* the server had received the take before the silence */
         assert_int_equal(put_epoch(LEFT, 7), 0);
     else
         assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
-    /* And one that did arrive, with its answer lost. */
+    /* Now a take that did arrive, whose answer is lost. */
     take_now(LEFT, 12);
     session = daemons[LEFT].state; /* its first member */
     session->offered_nonce = 12;
@@ -410,7 +410,7 @@ static void a_take_in_doubt_is_decided_by_the_row(void **state)
     pg_proxy_stop(&proxy);
 }
 
-/* HA-08: an asynchronous replica was promoted that lacks the last commits. */
+/* HA-08: an asynchronous replica was promoted that does not have the last commits. */
 static void a_database_that_went_back_in_time_takes_nothing(void **state)
 {
     struct hf_store_lease_call clear = {.order = {.action = HF_LEASE_CLEAR, .new_epoch = 9}};
@@ -425,10 +425,11 @@ static void a_database_that_went_back_in_time_takes_nothing(void **state)
     assert_int_equal(lease(LEFT, HF_LEASE_RENEW, NULL), HF_EBEHIND);
     assert_non_null(strstr(hf_store_error(&daemons[LEFT]), "promoted"));
     assert_string_equal(sql("SELECT epoch FROM server_state"), "6");
-    assert_int_equal(hf_store_lease(&daemons[LEFT], &clear), HF_EBUSY); /* no alarm to remove */
+    /* There is no alarm to remove. */
+    assert_int_equal(hf_store_lease(&daemons[LEFT], &clear), HF_EBUSY);
 }
 
-/* One that noticed stops the whole service, until an operator has accepted it. */
+/* One daemon that noticed the loss stops the whole service, until an operator has accepted it. */
 static void an_alarm_stops_every_daemon(void **state)
 {
     struct hf_store_lease_call clear = {.order = {.action = HF_LEASE_CLEAR, .new_epoch = 9}};
@@ -456,7 +457,7 @@ static void an_alarm_stops_every_daemon(void **state)
     assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
 }
 
-/* Even the take is not there any more: it is not another daemon that took over. */
+/* The database has lost even the take: this must not look as if another daemon had taken over. */
 static void a_database_that_lost_the_take_is_behind(void **state)
 {
     (void)state;
@@ -466,7 +467,8 @@ static void a_database_that_lost_the_take_is_behind(void **state)
     assert_int_equal(put_epoch(LEFT, 8), HF_EBEHIND);
 }
 
-/* A taker has ended its session: what it then says first is that it must connect again. */
+/* Meets the end of its session: after a take, the first error tells the former owner that it must
+ * connect again. */
 static void meet_fence(int which)
 {
     while (put_epoch(which, 8) == HF_EUNREACH)
@@ -475,9 +477,9 @@ static void meet_fence(int which)
 }
 
 /*
- * HA-08: the row comes with what is remembered of the epoch that a daemon knows: the first later
- * take tells that heartbeats were lost before it, also when the row has passed them, and also when
- * the take was not the last.
+ * HA-08: the row comes with what the database remembers of the epoch that a daemon knows: the next
+ * take shows that heartbeats were lost before it, even when the row has passed them, and even when
+ * that take was not the last.
  */
 static void the_terms_of_the_lease_are_remembered(void **state)
 {
@@ -504,7 +506,8 @@ static void the_terms_of_the_lease_are_remembered(void **state)
     take_now(RIGHT, 24);
     assert_int_equal(put_epoch(RIGHT, 7), 0);
     meet_fence(LEFT);
-    assert_true(hf_store_lease_row(&daemons[LEFT], &row)); /* with the refusal, too */
+    /* The row is returned with a refusal, too. */
+    assert_true(hf_store_lease_row(&daemons[LEFT], &row));
     assert_true(row.epoch == mine.epoch + 2 && row.heartbeat > mine.heartbeat);
     assert_true(row.past.epoch == mine.epoch && row.past.nonce == 12);
     assert_int_equal(row.past.until, mine.heartbeat);
@@ -512,7 +515,7 @@ static void the_terms_of_the_lease_are_remembered(void **state)
     assert_int_equal(seen_by(LEFT).past.until, mine.heartbeat);
 }
 
-/* HA-08: what an operator has accepted is not held against the database by one that was away. */
+/* HA-08: a daemon that was away does not reject a database that an operator has accepted. */
 static void an_accepted_database_has_no_terms_of_before(void **state)
 {
     struct hf_store_lease_call clear = {.order = {.action = HF_LEASE_CLEAR, .new_epoch = 9}};
@@ -533,7 +536,7 @@ static void an_accepted_database_has_no_terms_of_before(void **state)
     assert_int_equal(seen_by(LEFT).past.epoch, 9);
 }
 
-/* Only so many terms are kept. */
+/* The database keeps a limited number of terms. */
 static void old_terms_are_forgotten(void **state)
 {
     (void)state;
@@ -580,7 +583,7 @@ static int digest_record(void *ctx, enum hf_record_kind kind, struct hf_bytes re
     return rv;
 }
 
-/* What the new owner loads, beside the connection that renews its lease. */
+/* The new owner loads on a connection of its own, beside the one that renews its lease. */
 static void the_owner_loads_all_of_it(void **state)
 {
     struct hf_store_config memory = {.backend = "memory"};
@@ -606,7 +609,7 @@ static void the_owner_loads_all_of_it(void **state)
         assert_int_equal(hf_store_apply(&model, &batch), 0);
     }
     hf_batch_clear(&batch);
-    for (uint64_t id = 1; id <= 100; id++) { /* enough to be left in the journal */
+    for (uint64_t id = 1; id <= 100; id++) { /* so many locks that some stay in the journal */
         struct hf_record_lock lock = make_lock(id, 77, room);
         assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
     }
@@ -642,7 +645,7 @@ static void *open_one(void *arg)
 #define WAITING_TO_MIGRATE \
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
-/* Both have found nothing, and wait for their turn to make it. */
+/* Two daemons have found no schema, and wait for their turn to create it. */
 static void expect_both_start(const char *name)
 {
     static int which[] = {LEFT, RIGHT};
@@ -673,7 +676,7 @@ static void two_nodes_start_together_on_an_empty_database(void **state)
     expect_both_start("blue");
 }
 
-/* A node that only finds the schema of the exports missing waits for its turn, too. */
+/* A node that finds only the schema of the exports missing waits for its turn, too. */
 static void two_services_start_together(void **state)
 {
     (void)state;
@@ -683,7 +686,7 @@ static void two_services_start_together(void **state)
     expect_both_start(NULL);
 }
 
-/* With the time limit of the lease, which is shorter than that of a start. */
+/* The first session has the time limit of the lease, which is shorter than that of a start. */
 static void the_first_session_keeps_the_time_of_the_lease(void **state)
 {
     struct hf_store_config config = config_of(LEFT);
@@ -732,7 +735,7 @@ static void few_rights_are_enough_for_a_standby(void **state)
     if (hf_store_load_owned(&config, &row, &to, error) < 0)
         fail_msg("%s", error);
     assert_string_equal(sql("SELECT count(*) FROM holdfast_common.exports"), "1");
-    /* Without the right to tidy up, what is not tidy stays, and the service is taken over. */
+    /* Without the right to delete, old rows stay, and the takeover succeeds all the same. */
     sql("REVOKE DELETE ON holdfast_common.exports FROM humble");
     sql("INSERT INTO holdfast_common.exports VALUES ('old', 'default', 0, '')");
     if (hf_store_load_owned(&config, &row, &to, error) < 0)
@@ -804,7 +807,7 @@ static void an_export_belongs_to_one_service(void **state)
     assert_string_equal(other.name, "home");
     assert_string_equal(other.service, "blue");
     assert_true(other.offset == 4 && other.len == 2 && other.bytes[1] == 2);
-    /* The owner whose configuration no longer has it gives it up. */
+    /* The owner gives up an export that its configuration no longer has. */
     hf_store_close(&daemons[LEFT]);
     clusters[LEFT].n_exports = 0;
     assert_int_equal(open_service(LEFT, "blue"), 0);

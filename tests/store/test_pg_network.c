@@ -56,7 +56,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A TCP socket on the loopback interface that takes connections, and never says anything. */
+/* Makes a TCP socket on the loopback interface that accepts connections and never sends anything.
+ */
 static int listen_silently(int backlog, unsigned *port)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -105,7 +106,7 @@ static int open_by(const char *dsn, uint32_t timeout_ms)
     return hf_store_open(&store, &config);
 }
 
-/* The store opens by this connection string within the time, and works. */
+/* Expects that the store opens by this connection string within the time, and works. */
 static void expect_opens(const char *dsn, uint32_t timeout_ms, uint64_t within_ms)
 {
     struct hf_record_server record = {.epoch = 3};
@@ -144,7 +145,7 @@ static void a_first_host_that_drops_packets_leaves_time_for_the_second(void **st
     black_hole_close(&hole);
 }
 
-/* connect_timeout is in seconds and for one host, as libpq has it. */
+/* connect_timeout is in seconds and counts for one host, as in libpq. */
 static void connect_timeout_bounds_one_host(void **state)
 {
     char dsn[256];
@@ -159,7 +160,7 @@ static void connect_timeout_bounds_one_host(void **state)
     close(silent);
 }
 
-/* Accepts connections and hangs up at once, as a proxy does whose server is gone. */
+/* Accepts connections and closes them at once, as a proxy does whose server is gone. */
 static void *hang_up(void *arg)
 {
     int fd;
@@ -186,7 +187,7 @@ static void a_first_host_that_hangs_up_is_passed_over(void **state)
     close(listener);
 }
 
-/* Each form in which libpq takes a list of hosts, with a silent one in front. */
+/* Tries each form in which libpq takes a list of hosts, with a silent host in front. */
 static void hosts_are_found_however_they_are_written(void **state)
 {
     char dsn[PATH_MAX + 256];
@@ -227,7 +228,8 @@ static void hosts_are_found_however_they_are_written(void **state)
     close(silent);
 }
 
-/* Once a host was found, it is the first to be asked again: the silent one costs time only once. */
+/* Once a host was found, it is the first to be asked again, so a silent one costs time only once.
+ */
 static void a_reconnect_begins_with_the_host_that_worked(void **state)
 {
     struct hf_record_server record = {.epoch = 3};
@@ -279,7 +281,7 @@ static void hosts_that_all_fail_are_all_named(void **state)
     close(silent);
 }
 
-/* From now on the kernel drops every packet that comes for this socket: no answer, no reset. */
+/* Makes the kernel drop every further packet for this socket: no answer, no reset. */
 static void vanish(struct hf_pg *pg)
 {
     struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -289,7 +291,7 @@ static void vanish(struct hf_pg *pg)
          0);
 }
 
-/* A daemon's session on another host; its own kernel sends nothing of its own accord. */
+/* Opens a daemon's session on another host, whose kernel sends nothing of its own accord. */
 static void session_open(struct hf_pg_session *session, struct hf_store *owner)
 {
     struct hf_store_config config = {.backend = "postgres", .timeout_ms = PATIENCE_MS};
@@ -304,7 +306,7 @@ static void session_open(struct hf_pg_session *session, struct hf_store *owner)
     assert_int_equal(hf_pg_session_ready(session), 0);
 }
 
-/* Another daemon gets the store soon after, and the server did not have to be told. */
+/* Expects that another daemon gets the store soon after, without any message to the server. */
 static void expect_taken_over(struct hf_pg_session *session)
 {
     uint64_t start = now_ms();
@@ -343,7 +345,7 @@ static void a_vanished_host_gives_the_fence_back_that_it_has_locked(void **state
     hf_pg_free(&session.pg);
 }
 
-/* An answer that never arrives: keepalive probes are not sent then, the user timeout counts. */
+/* An answer that never arrives: keepalive probes are not sent then, so the user timeout counts. */
 static void a_vanished_host_that_was_sent_an_answer_gives_its_store_back(void **state)
 {
     struct hf_pg_session session;
@@ -357,7 +359,8 @@ static void a_vanished_host_that_was_sent_an_answer_gives_its_store_back(void **
     hf_pg_free(&session.pg);
 }
 
-/* A daemon that does nothing for longer than the server's patience, but whose host is there. */
+/* A daemon that does nothing for longer than the server's patience, while its host still answers.
+ */
 static void a_quiet_daemon_keeps_its_store(void **state)
 {
     struct hf_pg_session session;
@@ -371,7 +374,8 @@ static void a_quiet_daemon_keeps_its_store(void **state)
     hf_pg_free(&session.pg);
 }
 
-/* The path is gone with a transaction half sent, then back: the daemon ends its own old session. */
+/* The network path fails with a transaction half sent, and comes back: the daemon ends its own old
+ * session. */
 static void a_daemon_that_lost_its_path_comes_back_at_once(void **state)
 {
     struct hf_pg_session session;
@@ -384,7 +388,7 @@ static void a_daemon_that_lost_its_path_comes_back_at_once(void **state)
     assert_int_equal(hf_pg_exec(&session.pg, "BEGIN", "cannot begin", NULL), 0);
     assert_int_equal(hf_pg_session_check(&session), 0);
     vanish(&session.pg);
-    lost = session.pg.conn; /* closing it would tell the server */
+    lost = session.pg.conn; /* closing the connection would tell the server */
     session.pg.conn = NULL;
     start = now_ms();
     assert_int_equal(hf_pg_session_ready(&session), 0);

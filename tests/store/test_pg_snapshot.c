@@ -22,9 +22,9 @@
 #include "store/pg_session.h"
 
 enum {
-    COMMITS = 1500, /* 30 pages of versions of one row */
-    SPREAD = 8,     /* pages that may be more or less from one statement to the next */
-    PARTS = 16,     /* records that make a batch go to the journal */
+    COMMITS = 1500, /* enough for 30 pages of versions of one row */
+    SPREAD = 8,     /* pages by which statements may differ */
+    PARTS = 16,     /* so many records make a batch go to the journal */
 };
 
 static struct pg_server server;
@@ -108,7 +108,7 @@ static void take(int which, uint64_t nonce)
         fail_msg("%s", hf_store_error(&daemons[which]));
 }
 
-/* Each batch puts the same n locks, so that the tables do not grow. */
+/* Commits batches that all put the same n locks, so that the tables do not grow. */
 static void commit(unsigned times, unsigned n_locks)
 {
     uint8_t room[PARTS][HF_FH_MAX];
@@ -127,7 +127,8 @@ static void commit(unsigned times, unsigned n_locks)
     hf_batch_free(&batch);
 }
 
-/* The pages that one statement of the store's session touches; it is taken back. */
+/* Counts the pages that one statement touches in the store's session; the statement is rolled back.
+ */
 static unsigned pages_of(const char *call)
 {
     struct hf_pg_session *session = daemons[LEFT].state; /* its first member */
@@ -186,7 +187,7 @@ static void a_commit_of_an_owner_costs_as_much_as_ever(void **state)
     expect_as_before(PUT, put);
 }
 
-/* Alone there is no heartbeat; but every fold of the journal makes a version of the row. */
+/* A daemon alone makes no heartbeats; but every fold of the journal makes a version of the row. */
 static void a_commit_without_standbys_costs_as_much_as_ever(void **state)
 {
     struct hf_record_server record = {.epoch = 7};
@@ -205,7 +206,7 @@ static void a_commit_without_standbys_costs_as_much_as_ever(void **state)
     expect_as_before(FENCE, fence);
 }
 
-/* The counts of a session are there when it has ended. */
+/* Reads the counts of a session, which appear when it has ended. */
 static uint64_t pages_of_the_row(int closed, const char *sessions_left)
 {
     hf_store_close(&daemons[closed]);
@@ -230,7 +231,7 @@ static void a_poll_costs_as_much_as_ever(void **state)
     open_daemon(RIGHT, false);
     open_daemon(LEFT, false);
     take(LEFT, 11);
-    poll(RIGHT); /* so that its catalog entries are read */
+    poll(RIGHT); /* this poll makes the session read its catalog entries */
     begin_dump();
     commit(COMMITS, 0);
     before = pages_of_the_row(LEFT, "1");

@@ -22,7 +22,7 @@
 
 enum { PATIENCE_MS = 1000 };
 
-/* How the wait for the standby is ended: the commit is kept, and the wait given up. */
+/* How the wait for the standby ends: the commit is kept, but no longer waits. */
 #define CANCEL    "pg_cancel_backend"
 #define TERMINATE "pg_terminate_backend"
 
@@ -41,7 +41,7 @@ static const char *sql(const char *text)
     return pg_server_sql(&server, text);
 }
 
-/* Waits until the query answers what is wanted. */
+/* Waits until the query has the wanted answer. */
 static void await_sql(const struct pg_server *where, const char *query, const char *want)
 {
     for (int i = 0; i < 1000; i++) {
@@ -52,7 +52,7 @@ static void await_sql(const struct pg_server *where, const char *query, const ch
     fail_msg("%s does not become %s", query, want);
 }
 
-/* What is on the standby's disk is seen there a moment later. */
+/* Waits until the standby shows what it has on its disk. */
 static void await_replay(void)
 {
     char query[128];
@@ -96,7 +96,7 @@ static void open_store(void)
 /* Ends each wait of ours for the standby by calling a function of the server, until stopped. */
 static struct {
     pthread_t thread;
-    const char *function; /* NULL when it does not run */
+    const char *function; /* NULL while no function is called */
     _Atomic bool stopping;
     _Atomic unsigned count;
 } canceller;
@@ -165,7 +165,8 @@ static void expect_replicated(const char *epoch)
     await_sql(&standby, "SELECT epoch FROM server_state", epoch);
 }
 
-/* The server ends the wait, keeps the commit, and says COMMIT: only a warning tells. */
+/* The server ends the wait, keeps the commit and answers COMMIT: only a warning tells that the
+ * standby may not have it. */
 static void expect_doubt_until_the_standby_has_it(const char *function)
 {
     open_store();
@@ -175,7 +176,8 @@ static void expect_doubt_until_the_standby_has_it(const char *function)
     expect_in_doubt(put_epoch(8));
     stop_cancelling();
     assert_string_equal(sql("SELECT epoch FROM server_state"), "8");
-    assert_true(put_epoch(8) < 0); /* sent again: not durable until the standby says so */
+    /* The batch is sent again, and is not durable until the standby has it. */
+    assert_true(put_epoch(8) < 0);
     start_standby();
     assert_int_equal(put_epoch(8), 0);
     expect_replicated("8");
@@ -202,7 +204,7 @@ static void the_warning_cannot_be_switched_off(void **state)
     expect_doubt_until_the_standby_has_it(CANCEL);
 }
 
-/* A batch that finds nothing left to change must wait for the standby all the same. */
+/* A batch that has nothing left to change must wait for the standby all the same. */
 static void deletes_sent_again_wait_for_the_standby(void **state)
 {
     uint8_t room[HF_NAME_MAX];
@@ -227,7 +229,7 @@ static void post(void *ctx)
     sem_post(ctx);
 }
 
-/* As the daemon does it: the batch stays in flight, and is granted when the standby has it. */
+/* Commits as the daemon does: the batch stays in flight, and is granted when the standby has it. */
 static void a_batch_in_doubt_is_granted_when_the_standby_has_it(void **state)
 {
     struct hf_record_server record = {.epoch = 8};
@@ -267,7 +269,7 @@ static void a_batch_in_doubt_is_granted_when_the_standby_has_it(void **state)
     sem_destroy(&woken);
 }
 
-/* A fence number that the standby never saw could be taken twice: once before a failover, once
+/* A fence number that the standby never saw could be used twice: once before a failover, once
  * after. */
 static void a_fence_number_the_standby_does_not_have_is_not_used(void **state)
 {
@@ -313,7 +315,8 @@ static void weak_settings_of_synchronous_commit_are_raised(void **state)
     expect_synchronous_commit("remote_apply", "remote_apply");
 }
 
-/* The same from the outside: with "local" the server would not wait for the standby at all. */
+/* An operator sets the role to "local": without our own setting the server would not wait for the
+ * standby at all. */
 static void a_role_that_commits_locally_still_waits_for_the_standby(void **state)
 {
     (void)state;
@@ -327,7 +330,7 @@ static void a_role_that_commits_locally_still_waits_for_the_standby(void **state
     hf_store_close(&store);
 }
 
-/* A list of hosts leads to the primary, whichever of them that is at the time. */
+/* A list of hosts leads to the primary, whichever host that is at the moment. */
 static void a_standby_in_the_list_of_hosts_is_passed_over(void **state)
 {
     static const char *const ATTRS[] = {"", " target_session_attrs=read-write"};
@@ -344,7 +347,7 @@ static void a_standby_in_the_list_of_hosts_is_passed_over(void **state)
         assert_int_equal(put_epoch(8), 0);
         hf_store_close(&store);
     }
-    config.dsn = standby.dsn; /* alone, it is named for what it is */
+    config.dsn = standby.dsn; /* a standby alone is reported as a standby */
     assert_int_equal(hf_store_open(&store, &config), HF_EUNREACH);
 }
 
@@ -355,10 +358,8 @@ static void commit_one(struct hf_committer *committer, sem_t *woken, struct hf_c
     assert_int_equal(out->status, 0);
 }
 
-/*
- * The primary dies with a batch on its way, the standby is promoted, and the same connection string
- * leads to it. There is no standby afterwards.
- */
+/* The primary dies with a batch in flight, the standby is promoted, and the same connection string
+ * leads to it. No standby is left. */
 static void a_failover_loses_and_refuses_nothing(void **state)
 {
     struct hf_store_config config = direct();
@@ -388,7 +389,8 @@ static void a_failover_loses_and_refuses_nothing(void **state)
         hf_committer_submit(&committer, &batch);
         if (seq == 20) {
             pg_server_stop(&server, SIGKILL);
-            /* Not waiting: a query in progress holds up the replay that promotion waits for. */
+            /* The call does not wait: a query in progress delays the replay for which the promotion
+             * waits. */
             pg_server_sql(&standby, "SELECT pg_promote(false)");
         }
         commit_one(&committer, &woken, &result);
@@ -410,7 +412,7 @@ static struct hf_lease_row lease_of(struct hf_store *daemon, enum hf_lease_actio
     struct hf_lease_row row = {0};
 
     for (int i = 0; i < 1000 && hf_store_lease(daemon, &call) < 0; i++)
-        usleep(10000); /* a server that is being promoted takes no writes */
+        usleep(10000); /* a server that is being promoted accepts no writes */
     if (!hf_store_lease_row(daemon, &row))
         fail_msg("%s", hf_store_error(daemon));
     return row;
@@ -429,7 +431,8 @@ static int take_lease(struct hf_store *daemon, const struct hf_lease_row *seen, 
 
 /* ---- a name that leads to a standby during a switchover ---- */
 
-static char name[PATH_MAX + 8]; /* of a host: a link to the directory with the server's socket */
+/* The name of a host: a link to the directory with the server's socket. */
+static char name[PATH_MAX + 8];
 
 static void lead_to(const struct pg_server *where)
 {
@@ -457,7 +460,7 @@ static void end_sessions(void)
               "0");
 }
 
-/* SPEC section 5: the patience of an outage, not a refusal. */
+/* SPEC section 5: the store waits as in an outage, and refuses nothing. */
 static void a_name_that_leads_to_a_standby_for_a_while_refuses_nothing(void **state)
 {
     struct hf_committer committer;
@@ -497,7 +500,7 @@ static void a_name_that_leads_to_a_standby_for_a_while_refuses_nothing(void **st
     unlink(name);
 }
 
-/* The owner of a service finds its way back as well, and nothing was in doubt meanwhile. */
+/* The owner of a service finds its way back as well, and no batch was in doubt meanwhile. */
 static void an_owner_leaves_a_server_that_it_cannot_write(void **state)
 {
     static const struct hf_store_cluster NODE = {.node = "left", .version = "1"};
@@ -546,7 +549,7 @@ static void a_primary_whose_commits_hang_is_left(void **state)
     assert_string_equal(pg_server_sql(&standby, "SELECT epoch FROM server_state"), "8");
 }
 
-/* After a failover: the primary that is left gets a new standby. */
+/* After a failover, the primary that is left gets a new standby. */
 static int set_up_again(void **state)
 {
     pg_server_remove(&server);
@@ -559,7 +562,7 @@ static int set_up_again(void **state)
     return set_up(state);
 }
 
-/* The take has ended the former owner's session, and its next attempt may notice just that. */
+/* The take has ended the former owner's session, and its next attempt may notice only that. */
 static int put_epoch_after_take(uint64_t epoch)
 {
     int rv = put_epoch(epoch);
@@ -569,7 +572,8 @@ static int put_epoch_after_take(uint64_t epoch)
 
 /*
  * The lease is a row like the others: the promoted standby has it as it was acknowledged. Its owner
- * goes on, and what another daemon saw before the failover is of no use for a take. The last story.
+ * goes on, and another daemon cannot take the lease by a row that it read before the failover. This
+ * must be the last story.
  */
 static void a_failover_leaves_the_lease_where_it_was(void **state)
 {
@@ -596,7 +600,8 @@ static void a_failover_leaves_the_lease_where_it_was(void **state)
     after = lease_of(&store, HF_LEASE_RENEW);
     assert_true(after.epoch == before.epoch && after.nonce == 11 &&
                 after.heartbeat > before.heartbeat);
-    assert_int_equal(take_lease(&right, &before, 22), HF_EBUSY); /* the owner has renewed */
+    /* The owner has renewed the lease since. */
+    assert_int_equal(take_lease(&right, &before, 22), HF_EBUSY);
     assert_int_equal(put_epoch(8), 0);
     before = after;
     after = lease_of(&right, HF_LEASE_POLL);
@@ -633,7 +638,7 @@ static void a_taker_leaves_a_session_that_waits_for_the_standby(void **state)
 
     (void)state;
     config.cluster = &NODES[0];
-    config.timeout_ms = 60000; /* it waits for as long as the other one tries */
+    config.timeout_ms = 60000; /* the owner's commit waits for as long as the other daemon tries */
     assert_int_equal(hf_store_open(&store, &config), 0);
     config.cluster = &NODES[1];
     config.timeout_ms = PATIENCE_MS;

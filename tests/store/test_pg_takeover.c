@@ -28,7 +28,7 @@ static struct hf_store daemons[2];
 static struct hf_store_config configs[2];
 static struct hf_store model;
 static struct hf_batch batch;
-static uint64_t nonces; /* of the takes of all stories */
+static uint64_t nonces; /* counts the takes of all stories */
 
 static const char *sql(const char *text)
 {
@@ -68,7 +68,7 @@ static int tear_down(void **state)
 
 /* ---- what a daemon does ---- */
 
-/* Polls once, and takes what it sees. True when the lease is this daemon's. */
+/* Polls once, and takes the lease if it is free. True when the lease is this daemon's. */
 static bool try_to_own(int which, uint64_t nonce)
 {
     struct hf_store_lease_call call = {.order = {.action = HF_LEASE_POLL}};
@@ -99,7 +99,8 @@ static void own(int which)
     fail_msg("%s cannot take the lease: %s", clusters[which].node, hf_store_error(&daemons[which]));
 }
 
-/* As the committer does: what is in doubt, or may pass, is sent again. */
+/* Applies a batch as the committer does: after an error that leaves doubt or may pass, it is sent
+ * again. */
 static void apply(int which)
 {
     int rv = HF_EUNREACH;
@@ -119,7 +120,7 @@ static int copy_record(void *ctx, enum hf_record_kind kind, struct hf_bytes reco
     return hf_batch_put_encoded(all, kind, record);
 }
 
-/* Loads as a new owner does, again if that fails, and compares with the model. */
+/* Loads as a new owner does, again after a failure, and compares with the model. */
 static void expect_loads_like_model(int which)
 {
     struct hf_store_config memory = {.backend = "memory"};
@@ -203,12 +204,12 @@ static void right_serves(uint64_t first)
     tidy(RIGHT);
     delete_locks(first + LOCKS / 2, 2);
     apply(RIGHT);
-    put_locks(first + LOCKS - 1, 2); /* one is there already */
+    put_locks(first + LOCKS - 1, 2); /* one of the two locks is there already */
     apply(RIGHT);
     expect_loads_like_model(RIGHT);
 }
 
-/* Another session has the table for a moment in which the right node takes the lease. */
+/* Another session locks the table for a moment while the right node takes the lease. */
 static void take_while_locked(const char *table)
 {
     char text[128];
@@ -220,7 +221,7 @@ static void take_while_locked(const char *table)
     if (PQresultStatus(result) != PGRES_COMMAND_OK)
         fail_msg("%s: %s", text, PQerrorMessage(other));
     PQclear(result);
-    (void)try_to_own(RIGHT, nonces + 1); /* the nonce that own() will use */
+    (void)try_to_own(RIGHT, nonces + 1); /* uses the nonce that own() will use next */
     PQfinish(other);
 }
 
@@ -243,10 +244,8 @@ static void a_table_that_is_locked_for_a_moment_costs_no_record(void **state)
     expect_loads_like_model(LEFT);
 }
 
-/*
- * One takeover with the connections of the right node cut after the n-th message, and again as the
- * daemon would. False if it took fewer messages than n.
- */
+/* Makes one takeover with the connections of the right node cut after the n-th message, and repeats
+ * it as the daemon would. False if the takeover took fewer messages than n. */
 static bool take_over_with_cut(uint64_t first, _Atomic int *budget, int n)
 {
     unsigned cuts = proxy.cuts;
@@ -263,9 +262,10 @@ static bool take_over_with_cut(uint64_t first, _Atomic int *budget, int n)
     return proxy.cuts > cuts;
 }
 
-static int stride = 12; /* with the argument "all": 1 */
+static int stride = 12; /* every which n is tried; 1 with the argument "all" */
 
-/* Every n takes minutes; usually every twelfth is tried, from another start each time. */
+/* Cuts after the n-th message: all n take minutes, so usually every twelfth is tried, with another
+ * first one each time. */
 static void cut_everywhere(_Atomic int *budget)
 {
     int n = 1 + (int)(getpid() % stride);
@@ -273,7 +273,7 @@ static void cut_everywhere(_Atomic int *budget)
     print_message("# every message %d + k * %d\n", n, stride);
     for (uint64_t first = 1; take_over_with_cut(first, budget, n); first += 2 * LOCKS)
         n += stride;
-    assert_true(n > 20); /* a takeover has more messages than that, each way */
+    assert_true(n > 20); /* a takeover has more messages than that in each direction */
 }
 
 static void a_connection_cut_after_any_message_sent_costs_no_record(void **state)

@@ -39,7 +39,7 @@ static struct hf_store_config by_proxy(void)
     return (struct hf_store_config){.backend = "postgres", .dsn = proxy.dsn, .timeout_ms = 2000};
 }
 
-/* On a connection of its own, beside the store's. */
+/* Runs SQL on a connection of its own, beside the store's. */
 static const char *sql(const char *text)
 {
     return pg_server_sql(&server, text);
@@ -104,7 +104,7 @@ static void teller_expect_durable(struct teller *t)
     assert_int_equal(hf_store_apply(&t->model, &t->batch), 0);
 }
 
-/* Ends the story, opens the store anew and compares. */
+/* Ends the story, opens the store anew and compares it with the model. */
 static void teller_finish(struct teller *t)
 {
     struct digest want;
@@ -143,7 +143,8 @@ static void a_connection_cut_around_commit_loses_nothing(void **state)
     pg_proxy_stop(&proxy);
 }
 
-/* Without a retry, a batch cut off after COMMIT is in doubt; here it was durable all along. */
+/* Without a retry, a batch that was cut off after COMMIT is in doubt; here it was durable all
+ * along. */
 static void the_doubt_is_told(void **state)
 {
     struct hf_record_server record = {.epoch = 9};
@@ -161,7 +162,7 @@ static void the_doubt_is_told(void **state)
     pg_proxy_stop(&proxy);
 }
 
-/* No reset and no end of file: only the store's own timeout ends this. */
+/* The network sends no reset and no end of file: only the store's own timeout ends the wait. */
 static void a_silent_network_is_left_behind(void **state)
 {
     struct hf_store_config impatient;
@@ -175,14 +176,14 @@ static void a_silent_network_is_left_behind(void **state)
     teller_init(&t);
     proxy.silent = true;
     teller_submit(&t);
-    usleep(500000); /* long enough for one or two tries to fail */
+    usleep(500000); /* so long that one or two tries fail */
     proxy.silent = false;
     teller_expect_durable(&t);
     teller_finish(&t);
     pg_proxy_stop(&proxy);
 }
 
-/* The server goes with a batch on its way, and comes back while the batch is tried again. */
+/* The server goes away with a batch in flight, and comes back while the batch is tried again. */
 static void restart_in_flight(int sig)
 {
     struct teller t;
@@ -247,7 +248,8 @@ static void a_daemon_whose_number_is_old_never_writes_again(void **state)
     hf_store_close(&store);
 }
 
-/* Cut off while another daemon took over; whether that one still runs does not matter. */
+/* The daemon was cut off while another one took over; it makes no difference whether that one still
+ * runs. */
 static void a_daemon_that_was_overtaken_never_writes_again(void **state)
 {
     struct hf_store_config config = direct();
@@ -259,7 +261,7 @@ static void a_daemon_that_was_overtaken_never_writes_again(void **state)
         "WHERE application_name LIKE 'holdfastd-%'");
     assert_int_equal(hf_store_open(&successor, &config), 0);
     while (hf_store_probe(&store) == HF_EUNREACH)
-        continue; /* it learns that it was cut off */
+        continue; /* this batch tells the daemon that it was cut off */
     expect_fenced();
     hf_store_close(&successor);
     expect_fenced();
@@ -322,7 +324,7 @@ static void migrations_go_up_and_down(void **state)
     }
     assert_int_equal(migrate(HF_MIGRATE_DOWN), HF_ENOENT);
     assert_string_equal(sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"), "1");
-    open_store(direct()); /* which brings it up again */
+    open_store(direct()); /* opening the store migrates it up again */
     expect_status(MIGRATIONS, 0);
     assert_int_equal(migrate(HF_MIGRATE_DOWN), HF_EBUSY);
     hf_store_close(&store);
@@ -335,7 +337,7 @@ static void expect_one_row(void)
         " EXCEPTION WHEN unique_violation THEN NULL; END $$");
 }
 
-/* What an older version wrote is kept, up and down. */
+/* A migration up and down keeps what an older version wrote. */
 static void a_migration_keeps_what_is_there(void **state)
 {
     struct digest before;
@@ -352,11 +354,13 @@ static void a_migration_keeps_what_is_there(void **state)
     hf_batch_free(&batch);
     hf_store_close(&store);
     expect_one_row();
-    assert_true(migrate(HF_MIGRATE_DOWN) < 0); /* it would take waiters and shares for locks */
+    /* An older version would take waiters and shares for locks. */
+    assert_true(migrate(HF_MIGRATE_DOWN) < 0);
     sql("DELETE FROM nlm_locks WHERE extra <> ''");
     assert_int_equal(migrate(HF_MIGRATE_DOWN), 0);
-    assert_int_equal(migrate(HF_MIGRATE_DOWN), 0); /* the terms of the lease */
-    assert_true(migrate(HF_MIGRATE_DOWN) < 0);     /* it would forget lives that are told apart */
+    assert_int_equal(migrate(HF_MIGRATE_DOWN), 0); /* takes back the terms of the lease */
+    /* An older version would lose the difference between incarnations. */
+    assert_true(migrate(HF_MIGRATE_DOWN) < 0);
     sql("UPDATE nsm_client_registrations SET lives = ''");
     assert_int_equal(migrate(HF_MIGRATE_UP), 0);
     open_store(direct());
@@ -407,7 +411,7 @@ static void a_database_that_cannot_be_written_is_named(void **state)
     sql("BEGIN READ WRITE; ALTER ROLE holdfast RESET default_transaction_read_only; COMMIT");
 }
 
-/* The grants that docs/internals/STORE.md names. */
+/* The grants that docs/internals/STORE.md names are enough. */
 static void few_rights_are_enough(void **state)
 {
     char dsn[sizeof(server.dsn) + 32];
@@ -495,7 +499,8 @@ static void an_offset_that_does_not_fit_is_not_misread(void **state)
     hf_store_close(&store);
 }
 
-/* A batch that takes the server longer than we wait for an answer: each part of it is answered. */
+/* A batch takes the server longer than the store waits for an answer; each part of it is answered
+ * in time. */
 static void a_batch_may_take_longer_than_the_timeout(void **state)
 {
     struct hf_store_config config = direct();
@@ -520,7 +525,7 @@ static void a_batch_may_take_longer_than_the_timeout(void **state)
     hf_store_close(&store);
 }
 
-/* What is in the table decides, not what the daemon believes to be there. */
+/* The rows of the table decide, and not what the daemon believes to be there. */
 static void a_row_that_should_not_be_there_is_replaced_or_deleted(void **state)
 {
     uint8_t room[HF_FH_MAX];
@@ -540,7 +545,7 @@ static void a_row_that_should_not_be_there_is_replaced_or_deleted(void **state)
     hf_store_close(&store);
 }
 
-/* As libpq has it for a connection; "" where it has nothing. */
+/* Returns the option that libpq uses for a connection; "" where it has none. */
 static const char *option(const struct hf_pg *pg, const char *keyword)
 {
     static char value[64];
@@ -555,7 +560,8 @@ static const char *option(const struct hf_pg *pg, const char *keyword)
     return value;
 }
 
-/* A dead path is noticed while nothing is sent; the operator's own values come first. */
+/* The session notices a dead path while nothing is sent; the operator's own settings have priority.
+ */
 static void an_idle_connection_is_kept_an_eye_on(void **state)
 {
     struct hf_store_config config = direct();
@@ -594,13 +600,13 @@ static void no_password_is_ever_told(void **state)
     expect_refused(config, HF_EINVAL, "store.dsn");
     config.dsn = "host=/nonexistent password=sesame";
     expect_refused(config, HF_EUNREACH, "cannot connect");
-    /* even where the server itself repeats it */
+    /* the password is hidden even where the server itself repeats it */
     snprintf(dsn, sizeof(dsn), "%s user=sesame password=sesame", server.dsn);
     config.dsn = dsn;
     expect_refused(config, HF_EUNREACH, "******");
 }
 
-/* What libpq says takes several lines; a line of the log is one. */
+/* libpq's messages have several lines; a line of the log is one. */
 static void messages_become_one_line(void **state)
 {
     struct hf_pg pg = {0};

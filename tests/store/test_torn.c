@@ -26,12 +26,14 @@
 
 enum {
     BATCHES = 80,
-    CHECKPOINT_EVERY = 5, /* batches; by itself the journal would be full much later */
+    /* So many batches make a checkpoint; a full journal would make one much later. */
+    CHECKPOINT_EVERY = 5,
     SECTOR = 512,
-    CUTS_PER_EVENT = 6, /* random ones, beside all and nothing */
+    CUTS_PER_EVENT = 6, /* random cuts, beside those that keep everything or nothing */
     PENDING_MAX = 1024,
     FLUSHED_EVERY = 7, /* process: batches */
-    FLUSHED = 1,       /* in the high half of an acknowledgement: all that was written is durable */
+    /* The bit in the high half of an acknowledgement that says: all that was written is durable. */
+    FLUSHED = 1,
 };
 
 static const uint64_t SEED = 8128;
@@ -48,17 +50,18 @@ struct disk {
 };
 
 struct replay {
-    struct disk durable;                 /* what survives for certain */
-    const uint8_t *pending[PENDING_MAX]; /* events since the last sync */
+    struct disk durable;                 /* what certainly survives a power cut */
+    const uint8_t *pending[PENDING_MAX]; /* the writes since the last sync */
     size_t n_pending;
     uint64_t acked;
-    uint64_t flushed; /* the newest batch that must be there; process: may be less than acked */
+    /* The newest batch that must be there; in mode "process" it may be older than acked. */
+    uint64_t flushed;
     struct digest digests[BATCHES + 1]; /* after each batch */
     struct dice dice;
     char dir[PATH_MAX];
     unsigned long cuts;
-    unsigned long ahead; /* cuts that kept the batch in flight */
-    unsigned long lost;  /* process: cuts that lost an acknowledged batch */
+    unsigned long ahead; /* how many cuts kept the batch in flight */
+    unsigned long lost;  /* process: how many cuts lost an acknowledged batch */
 };
 
 static bool process; /* locks.durable=process */
@@ -116,7 +119,7 @@ static void write_whole(struct disk *disk, const uint8_t *p)
     image_write(&disk->files[event.file], p + sizeof(event), event.len, event.offset);
 }
 
-/* Leaves a hole where there are only zeros up to the end, to be quick. */
+/* Writes a file, and leaves a hole where there are only zeros up to the end, to be quick. */
 static void write_file(const char *dir, const char *name, const struct image *image)
 {
     char path[PATH_MAX + 16];
@@ -179,7 +182,8 @@ static void free_disk(struct disk *disk)
         free(disk->files[i].bytes);
 }
 
-/* What the disk took of the pending writes: everything, nothing, all but the first, any sectors. */
+/* How much of the pending writes the disk keeps: everything, nothing, all but the first, any
+ * sectors. */
 enum keep { KEEP_ALL, KEEP_NONE, KEEP_LATER, KEEP_TORN };
 
 /* The power fails now; of what is pending the disk has taken as much as how says. */
@@ -210,7 +214,7 @@ static bool cut_power_every_way(struct replay *r)
     return ok;
 }
 
-/* What is pending for one file becomes durable; the other file's stays as it is. */
+/* Makes durable what is pending for one file; the other file's writes stay pending. */
 static void sync_file(struct replay *r, uint32_t file)
 {
     size_t kept = 0;
@@ -276,7 +280,7 @@ static void acknowledge(int acks, uint64_t seq)
     MUST(write(acks, &seq, sizeof(seq)) == sizeof(seq));
 }
 
-/* The store as it is on disk, set aside: the record begins with this. */
+/* Copies the store as it is on disk: the record begins with this. */
 static void keep_copy(const char *dir)
 {
     for (int i = 0; i < STORE_FILES; i++) {
@@ -289,7 +293,8 @@ static void keep_copy(const char *dir)
     }
 }
 
-/* The recorded process: one batch after the other, each acknowledged when it is durable. */
+/* Runs in the recorded process: applies one batch after the other, each acknowledged when it is
+ * durable. */
 static void tell_batch(struct hf_store *store, struct hf_batch *batch, int acks)
 {
     batch->may_be_lost = process;
@@ -346,7 +351,7 @@ static void record_story(const char *self, const char *recorder, const char *dir
     MUST(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
-/* What the store must look like after each batch. */
+/* Computes what the store must look like after each batch. */
 static void compute_digests(struct digest *digests)
 {
     struct hf_store_config memory = {.backend = "memory"};
@@ -368,7 +373,8 @@ static void compute_digests(struct digest *digests)
 
 static bool replay(struct replay *r, const struct image *record)
 {
-    bool begun = false; /* the first acknowledgement, of nothing, says that the store is open */
+    /* The first acknowledgement has no batch, and says that the store is open. */
+    bool begun = false;
 
     for (size_t at = 0; at < record->len;) {
         struct event event = event_at(record->bytes + at);
@@ -407,7 +413,7 @@ int main(int argc, char **argv)
            r.cuts, r.ahead, r.lost);
     printf("%s 1 - after every cut: consistent, and all that was acknowledged\n",
            ok ? "ok" : "not ok");
-    /* Otherwise no cut fell between a write and its sync. */
+    /* Checks that some cuts fell between a write and its sync. */
     printf("%s 2 - some cuts fell between durable and acknowledged\n",
            r.ahead > 0 ? "ok" : "not ok");
 

@@ -83,7 +83,7 @@ static void write_locks(uint64_t first, uint64_t last)
         MUST(put(id, false));
 }
 
-/* Runs a story in a process that opens the store and is gone at the end of the story. */
+/* Runs a story in a process that opens the store and ends at once after the story. */
 static void crash_after(void (*story)(void))
 {
     int status;
@@ -114,7 +114,7 @@ static void expect_locks(uint8_t boot, size_t n)
     hf_store_close(&store);
 }
 
-/* Zeros so many sectors of the journal, as a host does that crashed before it wrote them. */
+/* Zeroes so many sectors of the journal: a host that crashed never wrote them. */
 static void lose_sectors(off_t first, unsigned n)
 {
     static const uint8_t zeros[SECTOR];
@@ -129,7 +129,8 @@ static void lose_sectors(off_t first, unsigned n)
     close(fd);
 }
 
-/* LMDB allows an environment only once per process: another one acts. Returns its exit status. */
+/* LMDB allows an environment only once per process, so another process acts. Returns its exit
+ * status. */
 static int in_another_process(int (*act)(void))
 {
     int status;
@@ -181,7 +182,7 @@ static void what_was_written_survives_the_process(void **state)
     (void)state;
     crash_after(ten_written);
     expect_locks(FIRST_BOOT, 10);
-    expect_locks(FIRST_BOOT, 10); /* it is in the tree now */
+    expect_locks(FIRST_BOOT, 10); /* the lock is in the tree now */
 }
 
 static void ten_flushed_ten_written(void)
@@ -195,7 +196,7 @@ static void a_crash_of_the_host_loses_the_tail_only(void **state)
 {
     (void)state;
     crash_after(ten_flushed_ten_written);
-    lose_sectors(14, 1); /* the kernel wrote those behind it, and not this one */
+    lose_sectors(14, 1); /* the kernel wrote the sectors behind this one, and not this one */
     expect_locks(NEXT_BOOT, 14);
 }
 
@@ -205,7 +206,7 @@ static void without_a_crash_of_the_host_a_gap_is_damage(void **state)
     crash_after(ten_flushed_ten_written);
     lose_sectors(14, 1);
     assert_int_equal(hf_store_open(&store, config(FIRST_BOOT)), HF_EFORMAT);
-    expect_locks(NEXT_BOOT, 14); /* nothing was changed by the refusal */
+    expect_locks(NEXT_BOOT, 14); /* the refusal changed nothing */
 }
 
 static void one_side_and_a_half(void)
@@ -252,7 +253,7 @@ static void sides_take_turns(void **state)
     expect_locks(FIRST_BOOT, 10 * SIDE_MAX);
 }
 
-/* With a move at each turn, all but the side in use is in the tree. */
+/* With a move at each turn, everything but the side in use is in the tree. */
 static void a_host_that_lost_the_side_in_use_has_the_rest(void **state)
 {
     (void)state;
@@ -268,7 +269,7 @@ static void both_sides_full(void)
     while (put(id, false))
         id++;
     MUST(id == 2 * SIDE_MAX + 1);
-    put(id, true); /* the store's thread makes room */
+    put(id, true); /* the store's thread makes room for the next record */
     MUST(put(id + 1, false));
 }
 
@@ -288,7 +289,7 @@ static void only_a_clean_stop_leaves_a_store_for_older_versions(void **state)
     assert_int_equal(format(), HF_LMDB_FORMAT_SIDES);
     expect_locks(FIRST_BOOT, 10); /* and closes it */
     assert_int_equal(format(), HF_LMDB_FORMAT_PLAIN);
-    /* The other setting reads what this one left, after a crash, too. */
+    /* The other durability setting reads the store, after a crash, too. */
     crash_after(ten_written);
     assert_int_equal(hf_store_open(&store, &flushed), 0);
     assert_int_equal(count(), 10);
@@ -386,7 +387,7 @@ static void a_writer_beside_all_other_threads_loses_nothing(void **state)
     expect_locks(FIRST_BOOT, SHARED_WRITES);
 }
 
-/* ---- a disk that takes its time ---- */
+/* ---- a slow disk ---- */
 
 static struct {
     _Atomic bool armed;
@@ -395,7 +396,8 @@ static struct {
     sem_t go_on;
 } slow_tree;
 
-/* Stands in for the C library's: what LMDB writes waits, what the journal writes does not. */
+/* Replaces the function of the C library: a write of LMDB waits, a write of the journal does not.
+ */
 ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
 {
     if (atomic_exchange(&slow_tree.armed, false)) {
@@ -411,7 +413,7 @@ ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
 
 static _Atomic unsigned flushes;
 
-/* Stands in for the C library's, and counts. */
+/* Replaces the function of the C library, and counts calls. */
 int fdatasync(int fd)
 {
     int rv = (int)syscall(SYS_fdatasync, fd);
@@ -451,8 +453,8 @@ static void end_the_move(pthread_t mover)
     hf_store_close(&store);
 }
 
-/* DUR-02: what is written while a side moves to the tree is flushed on time; and each record
- * stands in the way of none. The test would wait for ever. */
+/* DUR-02: what is written while a side moves to the tree is flushed on time, and no record delays
+ * another. Otherwise the test would wait for ever. */
 static void a_move_delays_no_flush_and_no_batch(void **state)
 {
     pthread_t mover;
@@ -502,8 +504,8 @@ static void submit_one(struct hf_committer *committer, uint64_t id)
 
 /*
  * DUR-02, with the threads of the daemon: the mover hangs in the middle of a side, and a backup
- * waits for it. What is written is flushed, and a batch is committed; else the test would wait for
- * ever.
+ * waits for it. What is written is flushed, and a batch is committed; otherwise the test would wait
+ * for ever.
  */
 static void a_mover_that_hangs_delays_no_flush(void **state)
 {
@@ -528,7 +530,7 @@ static void a_mover_that_hangs_delays_no_flush(void **state)
             usleep(1000);
     }
     hf_committer_back_up(&committer, 0, &backup);
-    for (unsigned i = 0; i < 5; i++) { /* the first may be that of an earlier record */
+    for (unsigned i = 0; i < 5; i++) { /* the first flush may be that of an earlier record */
         unsigned before = atomic_load(&flushes);
 
         write_one(&committer, id++);
@@ -568,12 +570,14 @@ static void one_side_and_a_half_and_a_failed_move(void)
     slow_tree.fails = true;
     MUST(hf_store_move(&mover) == HF_EIO);
     MUST(strstr(hf_store_error(&mover), "cannot commit"));
-    MUST(!strstr(hf_store_error(&store), "cannot commit")); /* the committer's own text */
+    /* The text that the committer makes itself. */
+    MUST(!strstr(hf_store_error(&store), "cannot commit"));
     MUST(!put(1001, false));
     put(1001, true);
 }
 
-/* A move that fails closes LMDB: the journal has everything, and the next batch brings it in. */
+/* A move that fails closes LMDB: the journal has every record, and the next batch moves them to the
+ * tree. */
 static void a_failed_move_loses_nothing(void **state)
 {
     (void)state;
@@ -620,7 +624,7 @@ static void a_writer_that_lost_its_store_stops(void **state)
     expect_locks(FIRST_BOOT, 1);
 }
 
-/* The flush notices, if not the writer. */
+/* The flush notices that the journal is gone, if the writer did not. */
 static void a_journal_that_was_removed_is_noticed(void **state)
 {
     char name[PATH_MAX + 16];

@@ -11,10 +11,10 @@
 #include "base/alloc.h"
 
 struct faulty_heap {
-    long after;      /* so many allocations succeed, then they fail; negative: none fails */
-    uint64_t fail_n; /* so many fail in a row; 0: all, until after is set again */
+    long after;      /* this many allocations succeed, then they fail; negative: none fails */
+    uint64_t fail_n; /* how many fail in a row; 0: all, until `after` is set again */
     bool failed;     /* an allocation has failed since the test last cleared this */
-    uint64_t count;  /* allocations and resizes asked for, the failed ones included */
+    uint64_t count;  /* counts allocations and resizes, the failed ones included */
     long live;       /* blocks not yet released: 0 at the end of a test that leaks nothing */
 
     void (*on_failure)(void *ctx); /* NULL: not called */

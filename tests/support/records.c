@@ -13,7 +13,7 @@ void records_free(struct records *records)
     *records = (struct records){0};
 }
 
-/* The index of the record, or the index at which it would have to be inserted. */
+/* Returns the index of the record, or the index at which it would have to be inserted. */
 static unsigned place_of(const struct records *records, enum hf_record_kind kind, uint64_t id,
                          bool *found)
 {

@@ -21,7 +21,7 @@ struct stored_record {
 };
 
 struct records {
-    struct stored_record **at; /* sorted by kind, then id */
+    struct stored_record **at; /* the records, sorted by kind, then id */
     unsigned count;
     unsigned size;
 };
@@ -30,11 +30,11 @@ struct records {
 void records_free(struct records *records);
 void records_apply(struct records *records, const struct hf_batch *batch);
 
-/* NULL if there is no such record. */
+/* Finds a record; NULL if there is none. */
 const struct stored_record *records_find(const struct records *records, enum hf_record_kind kind,
                                          uint64_t id);
 
-/* Does nothing if there is no such record. */
+/* Deletes a record; does nothing if there is none. */
 void records_delete(struct records *records, enum hf_record_kind kind, uint64_t id);
 
 size_t records_count(const struct records *records, enum hf_record_kind kind);

@@ -22,12 +22,13 @@ struct world {
     struct hf_core *core;
     struct hf_now now;
     struct records records; /* what is durable */
-    bool by_hand;           /* commits only when told */
-    bool unchecked;         /* no hf_core_verify_invariants() after each step */
-    struct hf_addr at;      /* when its family is set: requests come from here */
+    bool by_hand;           /* the test commits; otherwise each step does */
+    bool unchecked;         /* skip hf_core_verify_invariants() after each step */
+    struct hf_addr at;      /* the address from which requests come, if its family is set */
 };
 
-/* What a test asks; what it leaves out is: client 1, svid 1, file "f", all of it, exclusive. */
+/* A request of a test. What it leaves out is: client 1, svid 1, file "f", the whole file,
+ * exclusive. */
 struct ask {
     int client;
     int svid;
@@ -132,12 +133,13 @@ static inline void world_open(struct world *w)
     *w = (struct world){.heap = {.after = -1}, .now = {1000, 1700000000000}};
     w->alloc = faulty_alloc(&w->heap);
     w->config = hf_core_config_default();
-    w->config.verify_notices = false; /* its own tests set it (test_core_verify.c) */
+    /* The tests of verification switch it on (test_core_verify.c). */
+    w->config.verify_notices = false;
     w->config.server_name = hf_bytes_str("holdfast.example");
     w->config.hash_key = (struct hf_hash_key){1, 2};
 }
 
-/* As kill -9 does: what is not in the store is gone. */
+/* Ends the core as kill -9 does: what is not in the store is lost. */
 static inline void world_crash(struct world *w)
 {
     hf_core_del(w->core);
@@ -152,7 +154,7 @@ static inline void world_restart(struct world *w)
     world_start(w);
 }
 
-/* A disk that was lost. */
+/* Empties the store, as if its disk were lost. */
 static inline void world_forget(struct world *w)
 {
     records_free(&w->records);
@@ -228,7 +230,8 @@ static inline enum hf_stat world_share(struct world *w, bool un, struct ask a)
 #define SHARE(w, ...)   world_share(w, false, (struct ask){__VA_ARGS__})
 #define UNSHARE(w, ...) world_share(w, true, (struct ask){__VA_ARGS__})
 
-/* The next call of this kind that may start; id 0 if there is none. Others are answered. */
+/* Returns the next call of this kind that may start; id 0 if there is none. Calls of other kinds
+ * are answered. */
 static inline struct hf_outcall_attempt world_call_of(struct world *w, enum hf_outcall_kind kind)
 {
     struct hf_outcall_attempt call;
@@ -280,7 +283,7 @@ static inline bool world_event(struct world *w, enum hf_event_kind kind, struct 
     return found;
 }
 
-/* A world that has started, as the fixture of a test. */
+/* The fixture of a test: a world whose core has started. */
 static inline int open_world(void **state)
 {
     struct world *w = test_malloc(sizeof(*w));

@@ -21,11 +21,11 @@ struct fake {
     /* Writes the complete answer to a call into reply; an empty one means no answer. */
     void (*behave)(struct fake *fake, struct hf_bytes call, int type, struct words *reply);
     unsigned n_udp, n_tcp; /* calls received */
-    struct hf_addr asker;  /* the caller of the last call */
+    struct hf_addr asker;  /* the address that sent the last call */
     struct hf_addr at;
 };
 
-/* The answer SUCCESS with one word as result. */
+/* Writes a reply: SUCCESS, with one word as result. */
 static inline void put_success(struct words *reply, uint32_t xid, uint32_t value)
 {
     const uint32_t head[] = {xid, 1, 0, 0, 0, 0, value};
@@ -97,7 +97,7 @@ static inline void fake_accept(struct fake *fake)
     }
 }
 
-/* Calls are short, so each arrives in one read. */
+/* Serves TCP. Calls are short, so each arrives in one read. */
 static inline void fake_serve_tcp(struct fake *fake)
 {
     uint8_t record[8192];

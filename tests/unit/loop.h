@@ -19,7 +19,7 @@
 enum { PATIENCE_MS = 20000 };
 
 static uv_loop_t loop;
-static uv_timer_t heartbeat; /* keeps a turn of the loop from waiting long */
+static uv_timer_t heartbeat; /* this timer keeps a turn of the loop from waiting long */
 static unsigned heartbeats;
 
 static inline void on_heartbeat(uv_timer_t *timer)
@@ -72,7 +72,7 @@ static inline struct hf_addr address(const char *text, uint16_t port)
 
 /* ---- the peer, as plain non-blocking sockets ---- */
 
-/* Returns -1 if the address is taken. */
+/* Makes a bound socket; returns -1 if the address is taken. */
 static inline int plain_socket_if_free(int type, const struct hf_addr *bound)
 {
     struct sockaddr_storage sa;
@@ -107,7 +107,7 @@ static inline struct hf_addr bound_address(int fd)
     return addr;
 }
 
-/* The kernel completes a connection on loopback before the server accepts it. */
+/* Connects; the kernel completes a connection on loopback before the server accepts it. */
 static inline int plain_connect(int type, const struct hf_addr *to)
 {
     struct hf_addr any = {.family = to->family};

@@ -39,7 +39,8 @@ static inline struct hf_bytes view(const struct words *w)
     return hf_bytes(w->bytes, w->len);
 }
 
-/* xid, CALL, version 2, program, version, procedure: the header up to the credentials. */
+/* Writes the header of a call up to the credentials: xid, CALL, version 2, program, version,
+ * procedure. */
 static inline struct words call_head(uint32_t xid, uint32_t prog, uint32_t vers, uint32_t proc)
 {
     struct words w = {.len = 0};
@@ -53,7 +54,7 @@ static inline struct words call_head(uint32_t xid, uint32_t prog, uint32_t vers,
     return w;
 }
 
-/* A complete call without arguments and with AUTH_NONE. */
+/* Makes a complete call without arguments and with AUTH_NONE. */
 static inline struct words plain_call(uint32_t xid, uint32_t prog, uint32_t vers, uint32_t proc)
 {
     struct words w = call_head(xid, prog, vers, proc);

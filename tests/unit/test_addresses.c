@@ -19,12 +19,14 @@
 #include "loop.h"
 
 enum { FAR_MS = 3600 * 1000, SOON_MS = 400 };
-static const char ADDRESS[] = "192.0.2.3";    /* the network of the tests has it, on lo */
+/* The private network of the tests has this address on lo. */
+static const char ADDRESS[] = "192.0.2.3";
 static const char ADDRESS6[] = "2001:db8::2"; /* and this */
 
 static char root[] = "/tmp/holdfast-addresses-XXXXXX";
-static char
-    folder[64];        /* of one test: the runner of the test before may still write into its own */
+/* Each test has its own folder, because the runner of the previous test may still write into its
+ * own. */
+static char folder[64];
 static char calls[80]; /* the file that the hook writes into */
 static struct hf_addresses_config config;
 static struct hf_addresses *addresses;
@@ -94,7 +96,7 @@ static long number_in(const char *name)
 
 /* ---- a process that can be gone ---- */
 
-/* Also true of a zombie whose parent has not looked yet. */
+/* True if the process has ended; also for a zombie whose parent has not looked yet. */
 static bool is_gone(long pid)
 {
     char path[96];
@@ -179,7 +181,8 @@ static void the_hook_is_called_as_documented(void **state)
     TURN_UNTIL(seen.down == 2);
     assert_int_equal(seen.error, 0);
     assert_int_equal(count_calls("drop files 192.0.2.3 2001:db8::2\n"), 2);
-    hf_addresses_drop(addresses); /* they are down: said again, without the hook */
+    /* The addresses are down, which is reported again without calling the hook. */
+    hf_addresses_drop(addresses);
     TURN_UNTIL(seen.down == 3);
     assert_int_equal(count_calls("drop"), 2);
 }
@@ -192,7 +195,8 @@ static void a_lease_that_runs_out_drops_them(void **state)
     hf_addresses_take(addresses, in(SOON_MS));
     TURN_UNTIL(seen.down == 2);
     assert_int_equal(count_calls("drop"), 2);
-    hf_addresses_renew(addresses, in(FAR_MS)); /* too late: a new take is needed */
+    /* The renewal comes too late: a new take is needed. */
+    hf_addresses_renew(addresses, in(FAR_MS));
     turn_a_while();
     assert_int_equal(count_calls("take"), seen.up);
     hf_addresses_take(addresses, in(FAR_MS));
@@ -213,7 +217,7 @@ static void a_lease_that_is_renewed_keeps_them(void **state)
     assert_int_equal(count_calls("drop"), 1);
 }
 
-/* A renewal of before, which arrives after a longer one, takes nothing away. */
+/* A renewal that was overtaken by a longer one changes nothing. */
 static void a_renewal_that_was_overtaken_changes_nothing(void **state)
 {
     uint64_t before;
@@ -239,11 +243,11 @@ static void a_lease_that_is_over_takes_nothing(void **state)
     assert_int_equal(seen.up, 0);
 }
 
-/* DOWN is about the newest request: what is reported last is what is. */
+/* A report of DOWN answers the newest request, so the last report always tells how things are. */
 static void a_take_overrides_a_drop_that_it_crosses(void **state)
 {
     (void)state;
-    /* The take arrives while the hook still runs. */
+    /* The take arrives while the hook of the drop still runs. */
     write_hook("[ $1 = take ] || sleep 0.4");
     start();
     take();
@@ -253,7 +257,7 @@ static void a_take_overrides_a_drop_that_it_crosses(void **state)
         unsigned drops = count_calls("drop");
 
         hf_addresses_drop(addresses);
-        if (i > 0) /* else both may be read together, and nothing is dropped */
+        if (i > 0) /* otherwise the runner may read both requests together, and drops nothing */
             TURN_UNTIL(count_calls("drop") > drops);
         hf_addresses_take(addresses, in(FAR_MS));
         TURN_UNTIL(seen.up == up + 1);
@@ -269,7 +273,8 @@ static void a_hook_that_fails(void **state)
     hf_addresses_take(addresses, in(FAR_MS));
     TURN_UNTIL(seen.failed == 1);
     assert_int_equal(seen.error, HF_EIO);
-    TURN_UNTIL(seen.down == 2); /* what it may have done before it failed is undone */
+    /* The hook may have done something before it failed, and that is undone. */
+    TURN_UNTIL(seen.down == 2);
     assert_int_equal(count_calls("drop"), 2);
 }
 
@@ -278,7 +283,8 @@ static void a_hook_that_is_missing(void **state)
     (void)state;
     (void)snprintf(config.hook, sizeof(config.hook), "%s/no-such-hook", folder);
     start();
-    assert_int_equal(seen.error, HF_ENOENT); /* yet the addresses are known to be down */
+    /* The hook failed, and yet the addresses are known to be down. */
+    assert_int_equal(seen.error, HF_ENOENT);
     hf_addresses_take(addresses, in(FAR_MS));
     TURN_UNTIL(seen.failed == 1 && seen.down == 2);
 }
@@ -323,7 +329,7 @@ static void addresses_go_although_the_hook_hangs(void **state)
     (void)state;
     config.drop_ms = FAR_MS;
     (void)snprintf(path, sizeof(path), "ip address add %s/32 dev lo", ADDRESS);
-    (void)!system(path); /* a failure: it is there already */
+    (void)!system(path); /* the address is there already, so the take counts as failed */
     assert_true(has_address(ADDRESS));
     (void)snprintf(body, sizeof(body), "echo $$ >%s/pid\n[ $1 = take ] || exec sleep 1000", folder);
     write_hook(body);
@@ -336,7 +342,7 @@ static void addresses_go_although_the_hook_hangs(void **state)
     kill((pid_t)number_in("pid"), SIGKILL);
 }
 
-/* Rules of the kernel's policy that concern the IPv6 address, and none of its neighbours. */
+/* True if the kernel's policy has rules that bar the IPv6 address, and none of its neighbours. */
 static bool is_barred(void)
 {
     char line[64] = "";
@@ -348,7 +354,8 @@ static bool is_barred(void)
     return strstr(line, "blackhole");
 }
 
-/* Whatever the hook does: Linux would go on sending from an IPv6 address that is gone. */
+/* The runner bars a dropped IPv6 address whatever the hook does: Linux would go on sending from it.
+ */
 static void nothing_leaves_from_a_dropped_ipv6_address(void **state)
 {
     (void)state;
@@ -400,7 +407,8 @@ static void a_killed_daemon_leaves_no_address(void **state)
     long runner;
 
     (void)state;
-    /* By a rename, because it is read while the next call of the hook writes it again. */
+    /* A rename replaces the file at once, because the test reads it while the next call of the hook
+     * writes it. */
     (void)snprintf(body, sizeof(body), "echo $PPID >%s/new && mv %s/new %s/runner", folder, folder,
                    folder);
     write_hook(body);
@@ -415,7 +423,8 @@ static void a_killed_daemon_leaves_no_address(void **state)
     TURN_UNTIL(is_gone(runner));
 }
 
-/* As if a daemon that was taken over had passed its socket on, by SCM_RIGHTS. */
+/* A daemon that was taken over may have passed its socket on, by SCM_RIGHTS: the addresses go all
+ * the same. */
 static void a_copy_of_the_socket_keeps_no_address(void **state)
 {
     pid_t daemon = fork();
@@ -441,7 +450,7 @@ static void a_copy_of_the_socket_keeps_no_address(void **state)
     TURN_UNTIL(count_calls("drop") == 2);
 }
 
-/* What a call of the hook leaves in the background ends with the next call. */
+/* Processes that a call of the hook leaves in the background end with the next call. */
 static void calls_of_the_hook_leave_no_crowd(void **state)
 {
     char body[256];
@@ -484,7 +493,8 @@ static void nonsense_of_a_runner_is_its_end(void **state)
         start();
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
         hf_addresses_detach(addresses);
-        assert_true(dup2(pair[0], socket_of(addresses)) >= 0); /* the true one sees the end */
+        /* The runner's true end of the connection sees the close. */
+        assert_true(dup2(pair[0], socket_of(addresses)) >= 0);
         close(pair[0]);
         assert_int_equal(hf_addresses_attach(addresses, &loop, on_event, NULL), 0);
         hf_addresses_take(addresses, in(FAR_MS));
@@ -500,7 +510,8 @@ static void nonsense_of_a_runner_is_its_end(void **state)
     }
 }
 
-/* A message that is none of the daemon's ends the runner, as the daemon's end does. */
+/* A message that no daemon sends ends the runner, as the daemon's end does, and drops the
+ * addresses. */
 static void nonsense_drops_the_addresses(void **state)
 {
     struct hf_addresses_request request = {.order = 77, .take = 1, .valid_until_ms = UINT64_MAX};
@@ -532,7 +543,7 @@ static void a_stopped_daemon_leaves_no_address(void **state)
     TURN_UNTIL(count_calls("take") >= 1);
     kill(daemon, SIGSTOP);
     TURN_UNTIL(count_calls("drop") >= 2);
-    kill(daemon, SIGCONT); /* its renewals bring nothing back */
+    kill(daemon, SIGCONT); /* renewals of a daemon that was stopped too long bring nothing back */
     turn_a_while();
     assert_int_equal(count_calls("take"), 1);
     kill(daemon, SIGKILL);
@@ -563,13 +574,14 @@ static void the_hook_has_what_it_needs_and_no_more(void **state)
 {
     char path[96];
     char body[512];
-    int leak = open("/dev/null", O_RDONLY); /* as a file of the daemon's, without O_CLOEXEC */
+    int leak = open("/dev/null", O_RDONLY); /* a file of the daemon that lacks O_CLOEXEC */
 
     (void)state;
     (void)snprintf(
         body, sizeof(body),
         "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status >%s/status\n"
-        "ls /proc/$$/fd >%s/files; env >%s/env", /* a pipe would be a file of the shell */
+        "ls /proc/$$/fd >%s/files; env >%s/env", /* the hook must not use a pipe here: it would be
+                                                    one more open file of the shell */
         folder, folder, folder);
     write_hook(body);
     assert_int_equal(setenv("HOLDFAST_INTERFACE", "eth7", 1), 0);
@@ -581,13 +593,13 @@ static void the_hook_has_what_it_needs_and_no_more(void **state)
     assert_non_null(strstr(read_file(path), "CapBnd:\t0000000000003000"));
     assert_non_null(strstr(read_file(path), "NoNewPrivs:\t1"));
     (void)snprintf(path, sizeof(path), "%s/files", folder);
-    assert_null(strchr(read_file(path), '3')); /* 10 is the script itself */
+    assert_null(strchr(read_file(path), '3')); /* the shell has the script itself as file 10 */
     (void)snprintf(path, sizeof(path), "%s/env", folder);
     assert_non_null(strstr(read_file(path), "HOLDFAST_INTERFACE=eth7"));
     assert_null(strstr(read_file(path), "NOTIFY_SOCKET"));
 }
 
-/* ---- an address that goes although it is up ---- */
+/* ---- an address that is lost while it should be up ---- */
 
 static void change(const char *verb, const char *address)
 {
@@ -598,7 +610,7 @@ static void change(const char *verb, const char *address)
     assert_int_equal(system(command), 0);
 }
 
-/* Adds and removes as the shipped hook does. */
+/* Writes a hook that adds and removes addresses as the shipped one does. */
 static void write_real_hook(const char *more)
 {
     char body[512];
@@ -621,11 +633,12 @@ static void a_lost_address_is_taken_again(void **state)
     for (unsigned i = 0; i < 2; i++) {
         change("del", both[i]);
         assert_false(has_address(both[i]));
-        TURN_UNTIL(seen.up == 2 + i); /* the daemon is told: it calls again what got no answer */
+        /* The daemon is told each time, because it then repeats calls that got no answer. */
+        TURN_UNTIL(seen.up == 2 + i);
         assert_true(has_address(both[i]));
     }
     assert_int_equal(count_calls("take"), 3);
-    change("add", "192.0.2.200/32"); /* none of the service's */
+    change("add", "192.0.2.200/32"); /* this address is none of the service's */
     change("del", "192.0.2.200/32");
     hf_addresses_drop(addresses);
     TURN_UNTIL(seen.down == 2);
@@ -633,7 +646,7 @@ static void a_lost_address_is_taken_again(void **state)
     assert_int_equal(seen.failed, 0);
 }
 
-/* The hook adds an address and goes on, to announce it; meanwhile the address goes. */
+/* The hook adds an address and goes on to announce it; meanwhile the address is lost. */
 static void an_address_that_is_lost_while_the_hook_runs(void **state)
 {
     char body[512];
@@ -653,7 +666,8 @@ static void an_address_that_is_lost_while_the_hook_runs(void **state)
     assert_int_equal(seen.failed, 0);
 }
 
-/* The service is left to another node, which can be reached. */
+/* An address is lost and cannot be taken again: the service goes to another node, which can be
+ * reached. */
 static void a_lost_address_that_cannot_be_taken_again(void **state)
 {
     (void)state;
@@ -695,13 +709,15 @@ static void a_second_runner_takes_nothing_away(void **state)
     assert_int_equal(hf_addresses_start(&again, &second), HF_EBUSY);
     assert_int_equal(hf_addresses_clear(&again), HF_EBUSY);
     (void)hf_addr_parse("192.0.2.201",
-                        &again.addresses[0]); /* another service, one address alike */
+                        /* Another service that has one of the addresses, too. */
+                        &again.addresses[0]);
     assert_int_equal(hf_addresses_start(&again, &second), HF_EBUSY);
     assert_true(has_address(ADDRESS) && has_address(ADDRESS6));
     assert_int_equal(count_calls("drop"), 1);
 }
 
-/* Daemon and runner killed at once: what systemd calls after them (ExecStopPost=). */
+/* Daemon and runner were killed at once: systemd then calls what clears the addresses
+ * (ExecStopPost=). */
 static void what_killed_processes_left_is_cleared(void **state)
 {
     char more[128];
@@ -723,9 +739,9 @@ static void what_killed_processes_left_is_cleared(void **state)
     assert_false(has_address(ADDRESS) || has_address(ADDRESS6));
 }
 
-/* ---- what is said ---- */
+/* ---- log lines ---- */
 
-/* Standard error becomes a file of the test for the processes that begin now. */
+/* Makes standard error a file of the test, for the processes that begin from now on. */
 static int redirect(int to)
 {
     int before = dup(STDERR_FILENO);
@@ -751,7 +767,7 @@ static void what_is_removed_is_logged(void **state)
                                             "interface=lo reason=\"left by an earlier process"));
 }
 
-/* A reader of the log that has stopped, as a journal may: the runner must not wait for it. */
+/* The reader of the log has stopped, as a journal may: the runner must not wait for it. */
 static void a_full_log_keeps_no_address(void **state)
 {
     char bytes[4096] = "";
@@ -776,12 +792,12 @@ static void a_full_log_keeps_no_address(void **state)
     close(ends[0]);
 }
 
-/* ---- what the kernel says ---- */
+/* ---- messages of the kernel ---- */
 
 ssize_t __real_recv(int fd, void *out, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *out, size_t size, int flags);
 
-/* So many lists of addresses are empty and marked as interrupted. */
+/* How many lists of addresses are still to be empty and marked as interrupted. */
 static unsigned interrupted_lists;
 
 ssize_t __wrap_recv(int fd, void *out, size_t size, int flags)
@@ -792,7 +808,7 @@ ssize_t __wrap_recv(int fd, void *out, size_t size, int flags)
     if (n < (ssize_t)sizeof(*message) || interrupted_lists == 0 ||
         !(message->nlmsg_flags & NLM_F_MULTI))
         return n;
-    while (message->nlmsg_type != NLMSG_DONE) /* to the end of the kernel's list */
+    while (message->nlmsg_type != NLMSG_DONE) /* reads to the end of the kernel's list */
         (void)__real_recv(fd, out, size, flags);
     message->nlmsg_flags |= NLM_F_DUMP_INTR;
     interrupted_lists--;
@@ -852,7 +868,7 @@ static void the_other_end_of_a_link_is_not_the_hosts(void **state)
     assert_int_equal(hf_addresses_present(config.addresses, 2), 0);
 }
 
-/* The configuration may name an address twice; it is no other runner's. */
+/* The configuration may name an address twice: that does not make it another runner's. */
 static void an_address_that_is_named_twice(void **state)
 {
     (void)state;

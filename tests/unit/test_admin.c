@@ -21,7 +21,7 @@
 #include "base/secret.h"
 #include <sys/stat.h>
 
-/* A file with this text, for the length of a test. */
+/* Makes a file with this text, which lasts as long as a test. */
 static const char *file_with(const char *text, char path[64])
 {
     int fd;
@@ -125,7 +125,8 @@ static void filters_find(void **state)
     uv_loop_close(&loop);
 }
 
-/* NAM-01: a namer may lie: what it says is taken only if it makes sense, and shown only quoted. */
+/* NAM-01: a namer may lie: its answer is accepted only if it makes sense, and shown only in quotes.
+ */
 static void answers_of_a_namer_are_checked(void **state)
 {
     static const char *const BAD[] = {"",
@@ -194,7 +195,8 @@ static void rows_are_written_as_json(void **state)
     hf_json_addr(&w, "nowhere", &nowhere);
     hf_json_open(&w, "a", '[');
     hf_json_str(&w, NULL, "plain \xc3\xa4");
-    hf_json_str(&w, NULL, "\"\\ \xff\n\xe2\x80\xae."); /* the last turns the direction of text */
+    /* The last character reverses the direction of text. */
+    hf_json_str(&w, NULL, "\"\\ \xff\n\xe2\x80\xae.");
     hf_json_close(&w, ']');
     hf_json_str(&w, "nothing", NULL);
     hf_json_close(&w, '}');
@@ -204,7 +206,7 @@ static void rows_are_written_as_json(void **state)
     hf_buf_free(&buf);
 }
 
-/* Given no memory, a row is known not to be whole. */
+/* Given no memory, a row is marked as incomplete. */
 static void a_row_without_memory_fails(void **state)
 {
     struct faulty_heap heap = {.after = 0};
@@ -271,7 +273,7 @@ static void histograms_are_cumulative(void **state)
     hf_buf_free(&buf);
 }
 
-/* Given no memory for the text, it says so instead of showing half of it. */
+/* Given no memory for the text, the call fails and does not show half of it. */
 static void metrics_without_memory_fail(void **state)
 {
     struct faulty_heap heap = {.after = 0};
@@ -308,8 +310,8 @@ static void token_is_the_whole_first_line(void **state)
     assert_int_equal(hf_token_read("/nonexistent", "key", token), HF_EINVAL);
 }
 
-/* Given what a Host header may hold, only this host's own names and addresses pass, whole. */
-/* Given as many sessions as there are, one of a reader ends a reader's, never an operator's. */
+/* Given as many sessions as there may be, a new session of a reader ends one of a reader, never an
+ * operator's. */
 static void sessions_give_way_by_level(void **state)
 {
     static struct sessions sessions;
@@ -337,6 +339,8 @@ static void sessions_give_way_by_level(void **state)
     assert_int_equal(hf_sessions_level(&sessions, NULL, 8000), ACCESS_NONE);
 }
 
+/* SEC-10: given the values that a Host header may have, only this host's own names and addresses
+ * pass, as a whole. */
 static void host_names_only_us(void **state)
 {
     static const char *const ours[] = {"localhost",        "LocalHost:8049", "127.0.0.1",
@@ -390,7 +394,7 @@ static void other_names_of_the_server(void **state)
     assert_false(hf_host_names_us("anything", NULL, "files.example", " "));
 }
 
-/* Given a file that other users can read, it is not used, and the reason says what to do. */
+/* Given a file that other users can read, the secret is refused, and the reason says what to do. */
 static void secret_files_are_private(void **state)
 {
     static const struct {

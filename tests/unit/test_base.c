@@ -142,7 +142,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Every length up to 100, each bit flipped in turn, and zeros of each length: all differ. */
+/* Hashes of every length up to 100, with each bit flipped in turn, and of zeros of each length, all
+ * differ. */
 static void hash_sees_every_bit_and_the_length(void **state)
 {
     enum { LONGEST = 100 };
@@ -168,10 +169,9 @@ static void hash_sees_every_bit_and_the_length(void **state)
         assert_true(seen[i] != seen[i - 1]);
 }
 
-/*
- * The key must not cancel out. With the length's own number at the end (the golden ratio times the
- * length, which is no secret), whatever stands before it made no difference, under any key.
- */
+/* The key must not cancel out. In an earlier version, when the data ended with a number that
+ * follows from its length (the golden ratio times the length, which is no secret), the bytes before
+ * it made no difference, under any key. */
 static void hash_cannot_be_aimed_without_the_key(void **state)
 {
     (void)state;
@@ -184,7 +184,8 @@ static void hash_cannot_be_aimed_without_the_key(void **state)
             uint64_t first;
 
             memcpy(data + len - sizeof(mix), &mix, sizeof(mix));
-            memcpy(data + 8, &mix, sizeof(mix)); /* and where the first factor would be */
+            /* The same number, at the place of the first factor. */
+            memcpy(data + 8, &mix, sizeof(mix));
             first = hf_hash(&key, data, len);
             data[0] = 1;
             assert_true(hf_hash(&key, data, len) != first);
@@ -517,7 +518,8 @@ static void the_log_queue_wraps_around(void **state)
 
 static bool put_after_wait;
 
-/* Stands in for the C library's: another thread puts a line before the caller has the mutex. */
+/* Replaces the function of the C library: another thread puts a line before the caller has the
+ * mutex. */
 int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
                            const struct timespec *until)
 {
@@ -529,7 +531,7 @@ int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid
     if (put_after_wait) {
         put_after_wait = false;
         pthread_mutex_unlock(mutex);
-        usleep(50000); /* the queue's thread has nothing to do, and leaves */
+        usleep(50000); /* the queue's thread has nothing to do, and ends */
         hf_log_queue_put("late", 4);
         pthread_mutex_lock(mutex);
     }
@@ -550,7 +552,7 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-/* SEC-09: a line that comes as the queue's thread leaves is written by its caller. */
+/* SEC-09: a line that comes while the queue's thread is ending is written by its caller. */
 static void no_line_is_lost_when_the_log_queue_stops(void **state)
 {
     static char text[100001];
@@ -563,7 +565,7 @@ static void no_line_is_lost_when_the_log_queue_stops(void **state)
     dup2(ends[1], STDERR_FILENO);
     close(ends[1]);
     assert_int_equal(hf_log_queue_start(report_nothing), 0);
-    for (int i = 0; i < 90; i++) /* more than a pipe takes */
+    for (int i = 0; i < 90; i++) /* so many lines that a pipe cannot hold them */
         hf_log_queue_put(memset(text, 'x', 1000), 1000);
     snprintf(text, sizeof(text), "%d", ends[0]);
     assert_int_equal(pthread_create(&reader, NULL, read_all, text), 0);
@@ -591,7 +593,8 @@ static void log_quotes_an_empty_value(void **state)
     assert_non_null(strstr(text, "empty name=\"\" n=1\n"));
 }
 
-/* How many bytes of a text chosen by a peer are one character that can be shown; 0: none. */
+/* Counts the bytes that form one character which can be shown, in a text that a peer chose; 0:
+ * none. */
 static void utf8_that_can_be_shown(void **state)
 {
     static const struct {
@@ -616,24 +619,24 @@ static void utf8_that_can_be_shown(void **state)
         {"\xed\xa0\x80", 3, 0},
         {"\xc2\x9f", 2, 0},
         {"\xc2\xa0", 2, 0},
-        {"\xc2\xa1", 2, 2}, /* C1 controls and the space that does not break end */
+        {"\xc2\xa1", 2, 2}, /* the first behind C1 and no-break space */
         {"\xe2\x80\xae", 3, 0},
         {"\xe2\x80\xa8", 3, 0}, /* direction, line break */
         {"\xe2\x80\x8b", 3, 0},
         {"\xd8\x9c", 2, 0},
         {"\xe2\x81\xa0", 3, 0},
         {"\xe2\x81\xaf", 3, 0},
-        {"\xe2\x81\xb0", 3, 3}, /* direction of Arabic, word joiner; the formats end */
+        {"\xe2\x81\xb0", 3, 3}, /* the first behind the format characters */
         {"\xc2\xad", 2, 0},
         {"\xcd\x8f", 2, 0},
         {"\xe3\x80\x80", 3, 0},
-        {"\xe3\x85\xa4", 3, 0}, /* soft hyphen, grapheme joiner, wide space, Hangul filler */
+        {"\xe3\x85\xa4", 3, 0}, /* Hangul filler, as wide space */
         {"\xef\xb8\x8f", 3, 0},
         {"\xef\xbf\xbe", 3, 0},
-        {"\xef\xbf\xbd", 3, 3}, /* variation selector, noncharacter; replacement character */
+        {"\xef\xbf\xbd", 3, 3}, /* the replacement character */
         {"\xf3\xa0\x81\x81", 4, 0},
         {"\xf3\xa0\x84\x80", 4, 0},
-        {"\xf3\xa1\x80\x80", 4, 4}, /* tags, more selectors; behind them */
+        {"\xf3\xa1\x80\x80", 4, 4}, /* the first behind tags and selectors */
         {"\xc3(", 2, 0},
         {"a", 1, 0},
     };
@@ -689,7 +692,8 @@ static struct hf_addr from(const char *text, uint16_t port)
     return addr;
 }
 
-/* SEC-01, SEC-02: what a peer has shown, by transport, address, port and user. */
+/* SEC-01, SEC-02: trust depends on what a peer has proved, by its transport, address, port and
+ * user. */
 static void trust_is_what_a_peer_has_shown(void **state)
 {
     struct hf_addr remote = from("192.0.2.7", 700);
@@ -713,7 +717,7 @@ static void trust_is_what_a_peer_has_shown(void **state)
     assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_USER);
     local.port = 79;
     assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_ROOT);
-    remote.port = 700; /* of the systems of other hosts nothing is known */
+    remote.port = 700; /* about the systems of other hosts nothing is known */
     assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN), HF_TRUST_RESERVED);
     hf_trust_set_first_user_port(2000);
     local.port = 1024;
@@ -721,7 +725,7 @@ static void trust_is_what_a_peer_has_shown(void **state)
     hf_trust_set_first_user_port(1024);
 }
 
-/* A user has one account, whatever address of loopback he comes from; root has none. */
+/* A user has one account, whichever loopback address the user comes from; root has none. */
 static void trust_accounts(void **state)
 {
     struct hf_addr a = from("127.0.0.1", 5000);
@@ -743,8 +747,8 @@ static void trust_accounts(void **state)
     assert_true(hf_addr_same_host(&first, &a) && hf_addr_equal(&first, &second));
 }
 
-/* SEC-02: a thousand accounts take all they can: one that has few gets more, one that has none gets
- * one. */
+/* SEC-02: a thousand accounts take all that they may: an account that has a few still gets more,
+ * and one that has none gets one. */
 static void trust_shares_leave_room(void **state)
 {
     enum { TOTAL = 65536, GREEDY = 17, MANY = 1000 };

@@ -16,7 +16,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* One request, that arrives so long after the last. */
+/* A single request, which arrives this long after the last one. */
 static bool request(uint64_t gap)
 {
     now += gap;
@@ -56,7 +56,7 @@ static void one_long_gap_begins_the_row_again(void **state)
     assert_true(request(1));
 }
 
-/* A client that sends a hundred requests a second. */
+/* A client that sends a hundred requests a second costs no busy polling. */
 static void a_client_now_and_then_costs_nothing(void **state)
 {
     (void)state;
@@ -71,12 +71,12 @@ static void a_look_ends_at_its_bound(void **state)
     row(HF_BUSY_POLL_ROW);
     assert_false(nothing(BOUND));
     assert_int_equal(bp.looked_ns, BOUND);
-    for (unsigned i = 0; i < 1000; i++) /* asleep, woken by a timer */
+    for (unsigned i = 0; i < 1000; i++) /* the loop sleeps, and a timer wakes it */
         assert_false(nothing(BOUND / 2));
     assert_int_equal(bp.looked_ns, BOUND);
 }
 
-/* Bursts that are just long enough to begin a look cost ever fewer looks. */
+/* Rows of requests that are just long enough to begin a look cost fewer and fewer looks. */
 static void misses_make_it_careful(void **state)
 {
     (void)state;
@@ -84,10 +84,10 @@ static void misses_make_it_careful(void **state)
         row(HF_BUSY_POLL_ROW);
         (void)nothing(1000 * BOUND);
     }
-    assert_int_equal(bp.looked_ns, 1000 * BOUND); /* the first of them only */
+    assert_int_equal(bp.looked_ns, 1000 * BOUND); /* only the first row costs a look */
     assert_int_equal(bp.wanted, 2 * HF_BUSY_POLL_ROW);
     for (unsigned i = 0; i < 20; i++) {
-        row(1 + bp.wanted); /* the gap before the first was long */
+        row(1 + bp.wanted); /* there was a long gap before the first request */
         assert_true(bp.looking);
         (void)nothing(1000 * BOUND);
     }
@@ -106,15 +106,16 @@ static void success_forgives_misses(void **state)
     assert_int_equal(bp.wanted, HF_BUSY_POLL_ROW);
 }
 
-/* So many requests wait, for the store's thread or for a client that is called back. */
+/* The loop's turn when n requests wait, for the store's thread or for a client that is called back.
+ */
 static bool waiting(uint64_t pause, bool input, unsigned n)
 {
     now += pause;
     return hf_busy_poll_turn(&bp, now, input, n);
 }
 
-/* Those clients, and the store's thread, may need the processor. The gap counts from the answer on.
- */
+/* While several requests wait, their clients and the store's thread may need the processor. The gap
+ * counts from the answer. */
 static void it_does_not_look_while_several_requests_wait(void **state)
 {
     (void)state;
@@ -127,14 +128,15 @@ static void it_does_not_look_while_several_requests_wait(void **state)
     assert_int_equal(bp.looked_ns, BOUND);
 }
 
-/* The client that sends one request at a time, and each must be durable. */
+/* A client sends one request at a time, and each must become durable. */
 static void it_looks_for_the_answer_of_a_request_that_waits_alone(void **state)
 {
     (void)state;
     row(HF_BUSY_POLL_ROW);
     assert_true(waiting(1, true, 1));
     assert_true(waiting(HF_BUSY_POLL_ANSWER * BOUND - 1, false, 1));
-    assert_true(waiting(0, false, 0)); /* answered: it looks for the next request */
+    /* The request is answered, so the server looks for the next one. */
+    assert_true(waiting(0, false, 0));
     assert_false(bp.awaiting);
     assert_int_equal(bp.looked_ns, HF_BUSY_POLL_ANSWER * BOUND);
     assert_true(waiting(BOUND / 2, true, 1));
@@ -150,7 +152,7 @@ static void a_request_now_and_then_is_not_looked_for(void **state)
     assert_false(waiting(1, false, 1));
 }
 
-/* A request that waits for a moment only. Returns true if the server looked for its answer. */
+/* A request that waits only for a moment. Returns true if the server looked for its answer. */
 static bool answered(void)
 {
     bool looked = waiting(1, true, 1);
@@ -159,7 +161,7 @@ static bool answered(void)
     return looked;
 }
 
-/* As on a disk whose flushes are slow: the first answers cost a look, then ever fewer. */
+/* On a disk with slow flushes, the first answers cost a look, and later ones ever fewer. */
 static void slow_answers_are_not_looked_for(void **state)
 {
     (void)state;
@@ -178,7 +180,7 @@ static void slow_answers_are_not_looked_for(void **state)
     }
 }
 
-/* A disk whose flush is slow now and then. */
+/* A disk whose flush is slow now and then costs only that look. */
 static void one_slow_answer_is_forgiven(void **state)
 {
     (void)state;

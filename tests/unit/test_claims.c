@@ -12,7 +12,7 @@
 
 enum { OPS = 16 };
 
-/* A kernel in the hands of the test: what was asked of it, and what it says. */
+/* A kernel that the test plays: what was asked of it, and what it answers. */
 struct kernel {
     struct hf_claim ops[OPS];
     unsigned n;
@@ -28,7 +28,7 @@ static void note(void *ctx, const struct hf_claim *claim)
     kernel.ops[kernel.n++] = *claim;
 }
 
-/* The requests that waited are to be made again. */
+/* Takes the decisions of the core: the requests that waited for them are to be made again. */
 static void settle(struct world *w)
 {
     struct hf_decision decision;
@@ -43,7 +43,7 @@ static void flush(struct world *w)
     hf_core_claims_flush(w->core, w->now, note, NULL);
 }
 
-/* The kernel answers all that it was asked. Returns how much that was. */
+/* Lets the kernel answer everything that it was asked. Returns how much that was. */
 static unsigned answer(struct world *w)
 {
     unsigned n = kernel.n;
@@ -78,7 +78,7 @@ static int open_coherent(void **state)
     return 0;
 }
 
-/* LOCK, whatever the kernel has to do for it. */
+/* Sends a LOCK, and lets the kernel do what it needs. */
 static enum hf_stat lock(struct world *w, struct ask a)
 {
     uint64_t asked = hf_core_asked(w->core);
@@ -120,10 +120,11 @@ static void a_lock_is_claimed_first(void **state)
     assert_int_equal(a.claim, 0);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
     flush(w);
-    assert_int_equal(kernel.n, 0); /* it has all, and no more */
+    assert_int_equal(kernel.n, 0); /* the kernel already holds what this needs */
 }
 
-/* COH-10b: released in the kernel when that is durable, and answered after it. */
+/* COH-10b: an unlocked range is released in the kernel when the UNLOCK is durable, and answered
+ * after that. */
 static void an_unlock_is_answered_when_the_kernel_has_let_go(void **state)
 {
     struct world *w = *state;
@@ -208,7 +209,7 @@ static void requests_keep_their_order(void **state)
     assert_int_equal(a.claim, claim);
     flush(w);
     answer(w);
-    assert_int_equal(ASK(w, hf_core_unlock, .len = 10).claim, claim); /* the LOCK is first */
+    assert_int_equal(ASK(w, hf_core_unlock, .len = 10).claim, claim); /* the LOCK came first */
 }
 
 /* COH-11: a holder outside denies, and a blocking LOCK waits in the kernel. */
@@ -232,7 +233,8 @@ static void a_holder_outside_denies_and_is_waited_for(void **state)
     assert_int_equal(kernel.n, 0);
 }
 
-/* COH-11: a waiter that cancels leaves no wait, and what it got too late is given back. */
+/* COH-11: a waiter that cancels leaves no wait in the kernel, and a lock that came too late is
+ * released. */
 static void a_cancelled_wait_gives_back(void **state)
 {
     struct world *w = *state;
@@ -345,10 +347,8 @@ static void a_restart_corrects_the_difference(void **state)
     assert_true(hf_core_claims_ready(w->core));
 }
 
-/*
- * COH-13: while the keeper is away, reclaims are not answered. Grace does not end before their
- * clients have been heard: else another client would get what they still ask for.
- */
+/* COH-13: while the keeper is away, reclaims are not answered. Grace does not end before their
+ * clients have had an answer; otherwise another client would get what they still ask for. */
 static void grace_waits_for_the_keeper(void **state)
 {
     struct world *w = *state;
@@ -366,7 +366,7 @@ static void grace_waits_for_the_keeper(void **state)
     flush(w);
     assert_true(hf_core_claims_ready(w->core));
     world_later(w, 1000);
-    assert_true(world_status(w).grace_active); /* the whole period, from now */
+    assert_true(world_status(w).grace_active); /* the whole grace period begins anew */
     world_later(w, 1000);
     assert_false(world_status(w).grace_active);
 }
@@ -406,7 +406,7 @@ static void ranges_of_a_file_are_limited(void **state)
     assert_int_equal(LOCKED(w, .off = 4, .len = 1), DENIED_NOLOCKS);
 }
 
-/* The kernel's answer to one of the things that it was asked. */
+/* Makes the kernel answer one of the operations that it was asked for. */
 static void say(struct world *w, unsigned i, enum hf_claim_outcome outcome)
 {
     struct hf_claim_result result = {.id = kernel.ops[i].id, .outcome = outcome};
@@ -423,8 +423,8 @@ static void start_again(struct world *w)
     flush(w);
 }
 
-/* COH-14: of what is recorded the kernel is asked for as many ranges as it may hold, and the rest
- * is counted: the limit may have been lowered meanwhile. */
+/* COH-14: for recorded locks the kernel is asked for as many ranges as it may hold, and the rest is
+ * counted as unmirrored, because the limit may have been lowered since. */
 static void a_restart_asks_for_no_more_ranges_than_the_limit(void **state)
 {
     struct world *w = *state;
@@ -443,7 +443,7 @@ static void a_restart_asks_for_no_more_ranges_than_the_limit(void **state)
     assert_true(hf_core_claims_ready(w->core));
 }
 
-/* COH-11: the keeper has no place for another wait: it is asked again after a while. */
+/* COH-11: the keeper has no room for another wait: the core asks again after a while. */
 static void a_wait_without_a_place_is_tried_again(void **state)
 {
     struct world *w = *state;
@@ -456,7 +456,7 @@ static void a_wait_without_a_place_is_tried_again(void **state)
     flush(w);
     assert_int_equal(kernel.n, 0);
     assert_true(hf_core_deadline(w->core) <=
-                w->now.mono_ms + 2000); /* nothing else would wake it */
+                w->now.mono_ms + 2000); /* no other event would wake the loop */
     world_later(w, 2000);
     flush(w);
     assert_int_equal(kernel.n, 1);
@@ -514,12 +514,12 @@ static void a_file_with_an_unmirrored_range_is_still_claimed(void **state)
     assert_int_equal(kernel.ops[0].first, 20);
     answer(w);
     settle(w);
-    /* A weaker mode may be possible. */
+    /* The core still tries, because a weaker mode may be possible. */
     assert_int_not_equal(ASK(w, hf_core_lock, .len = 10, .shared = true).claim, 0);
 }
 
-/* COH-14: what goes at the end of a range leaves one, and the kernel is told of it also at the
- * limit. */
+/* COH-14: an UNLOCK at the end of a range makes no range more, so the kernel is told of it even at
+ * the limit. */
 static void an_unlock_at_the_end_of_a_range_makes_none_more(void **state)
 {
     struct world *w = *state;
@@ -531,13 +531,15 @@ static void an_unlock_at_the_end_of_a_range_makes_none_more(void **state)
     assert_int_equal(LOCKED(w, .off = 20, .len = 10), GRANTED);
     UNLOCK(w, .off = 5, .len = 5);
     flush(w);
-    assert_int_equal(kernel.n, 1); /* the file has two ranges as before: the kernel lets go */
+    /* The file has two ranges as before, so the kernel releases the bytes. */
+    assert_int_equal(kernel.n, 1);
     assert_int_equal(kernel.ops[0].kind, HF_CLAIM_SET);
     assert_int_equal(kernel.ops[0].first, 5);
     assert_int_equal(kernel.ops[0].last, 9);
 }
 
-/* COH-14: nor can an UNLOCK make more ranges than that. The kernel holds a little more instead. */
+/* COH-14: an UNLOCK cannot exceed the limit of ranges either. The kernel holds a little more than
+ * needed instead. */
 static void an_unlock_makes_no_more_ranges_than_the_limit(void **state)
 {
     struct world *w = *state;
@@ -554,7 +556,7 @@ static void an_unlock_makes_no_more_ranges_than_the_limit(void **state)
         assert_true(world_status(w).claimed_ranges <= 4);
     }
     assert_int_equal(world_status(w).coarse_files, 1);
-    UNLOCK(w, .len = 205); /* what is left is one range */
+    UNLOCK(w, .len = 205); /* what is left can be held as one range */
     flush(w);
     answer(w);
     flush(w);
@@ -585,7 +587,7 @@ static void many_requests_for_a_file_are_one_round(void **state)
     assert_int_equal(kernel.n, 0);
 }
 
-/* COH-13: a file that cannot be opened yet is alone in that: others are served. */
+/* COH-13: a file that cannot be opened yet delays only its own requests. */
 static void a_file_that_must_wait_keeps_no_other_waiting(void **state)
 {
     struct world *w = *state;
@@ -610,7 +612,7 @@ static void a_file_that_must_wait_keeps_no_other_waiting(void **state)
     assert_int_equal(LOCK(w, .fh = "g", .len = 10, .reclaim = true), GRANTED);
     assert_int_equal(LOCK(w, .off = 40, .len = 10), DENIED_GRACE_PERIOD);
     assert_true(ASK(w, hf_core_lock, .len = 10, .reclaim = true).silent);
-    /* What the kernel holds of it is released at once, and nobody's answer waits for the rest. */
+    /* What the kernel holds of the file is released at once, and no answer waits for the rest. */
     a = ASK(w, hf_core_unlock, .off = 20, .len = 10);
     flush(w);
     assert_int_equal(kernel.n, 1);
@@ -661,7 +663,8 @@ static void a_repeated_unlock_waits_for_the_kernel(void **state)
     assert_true(ASK(w, hf_core_unlock, .len = 10).ticket.seq <= hf_core_released(w->core));
 }
 
-/* COH-13: SM_SIMU_CRASH is a start as any other: what clients may reclaim stays theirs. */
+/* COH-13: SM_SIMU_CRASH begins an epoch as any start does: what clients may reclaim stays theirs.
+ */
 static void a_simulated_crash_releases_nothing_before_grace_ends(void **state)
 {
     struct world *w = *state;
@@ -685,7 +688,7 @@ static void a_simulated_crash_releases_nothing_before_grace_ends(void **state)
     assert_int_equal(kernel.ops[0].kind, HF_CLAIM_SET);
 }
 
-/* COH-10: a LOCK that waits for the kernel ends with the life of the client that sent it. */
+/* COH-10: a LOCK that waits for the kernel ends when its client crashes. */
 static void a_request_ends_with_its_client(void **state)
 {
     struct world *w = *state;
@@ -710,7 +713,7 @@ static void a_request_ends_with_its_client(void **state)
     assert_false(a.silent);
 }
 
-/* COH-12: what the kernel said before a request came is no answer to it. */
+/* COH-12: what the kernel said before a request came does not count as its answer. */
 static void an_answer_is_not_older_than_its_request(void **state)
 {
     struct world *w = *state;
@@ -719,13 +722,13 @@ static void an_answer_is_not_older_than_its_request(void **state)
     assert_int_not_equal(ASK(w, hf_core_lock, .len = 10).claim, 0);
     flush(w);
     kernel.outcome = HF_CLAIM_HELD;
-    second = hf_core_asked(w->core); /* the kernel may have refused already */
+    second = hf_core_asked(w->core); /* the kernel may have refused this request already */
     assert_int_not_equal(ASK(w, hf_core_lock, .client = 2, .len = 10).claim, 0);
     answer(w);
     settle(w);
     assert_int_equal(LOCK(w, .len = 10, .asked = first), DENIED);
     assert_int_not_equal(ASK(w, hf_core_lock, .client = 2, .len = 10, .asked = second).claim, 0);
-    kernel.outcome = HF_CLAIM_DONE; /* the holder outside has let go */
+    kernel.outcome = HF_CLAIM_DONE; /* the holder outside has released its lock */
     flush(w);
     assert_int_equal(answer(w), 1);
     settle(w);
@@ -760,7 +763,7 @@ enum { ASKED_MAX = 256 };
 
 struct hostile {
     uint64_t dice;
-    uint64_t asked[ASKED_MAX]; /* ids, the last ones */
+    uint64_t asked[ASKED_MAX]; /* the ids of the latest operations */
     unsigned n_asked;
 };
 
@@ -794,7 +797,7 @@ static void ask_something(struct world *w, struct hostile *h)
                                  .asked = hf_core_asked(w->core)});
 }
 
-/* What the keeper says: about something that it was asked, or about nothing; true or not. */
+/* Makes the keeper say something, about an operation or about nothing, true or not. */
 static int say_something(struct world *w, struct hostile *h)
 {
     struct hf_claim_result result = {
@@ -807,7 +810,7 @@ static int say_something(struct world *w, struct hostile *h)
     return hf_core_claim_done(w->core, w->now, &result);
 }
 
-/* A connection that broke begins anew, with a list of whatever it likes. */
+/* Makes a new connection after one that broke; the keeper lists whatever it likes. */
 static void begin_anew(struct world *w, struct hostile *h)
 {
     hf_core_claims_lost(w->core, w->now);
@@ -819,7 +822,7 @@ static void begin_anew(struct world *w, struct hostile *h)
 }
 
 /* COH-02: whatever the keeper answers, in whichever order, and whenever it goes, the core stays
- * whole: each result is taken, or refused so that the connection begins anew. */
+ * consistent: each result is accepted, or refused, and then the connection begins anew. */
 static void a_keeper_may_say_anything(void **state)
 {
     struct world *w = *state;

@@ -1,4 +1,5 @@
-/* The configuration (SPEC section 6): nothing is guessed, and every error says where it is. */
+/* The configuration (SPEC section 6): the parser guesses nothing, and every error says where it is.
+ */
 #include "unit.h"
 
 #include <stdio.h>
@@ -42,7 +43,8 @@ static int read_text(const char *text)
     return hf_config_read(&config, path, error);
 }
 
-/* The file is refused with "PATH:LINE: rest", rest beginning as given. */
+/* Expects that the file is refused with "PATH:LINE: rest", where the text after the line begins
+ * with `rest`. */
 static void expect_error(const char *text, int line, const char *rest)
 {
     char start[256];
@@ -162,7 +164,7 @@ static void errors_name_file_line_and_key(void **state)
     expect_error("[share s]\npath=/x\n", 2, "share s.path: unknown key");
 }
 
-/* The first thing wrong is reported, and as what it is, whatever comes after it. */
+/* The first error of a file is reported, whatever comes after it. */
 static void the_first_error_is_the_one_reported(void **state)
 {
     (void)state;
@@ -182,11 +184,13 @@ static void an_overlong_line_is_refused(void **state)
     memset(text + strlen(text), 'n', 300);
     strcat(text, "\nport=5045\n");
     expect_error(text, 3, "line longer than");
-    memcpy(strstr(text, "port=4045"), "nonsense!", 9); /* what is wrong before it comes first */
+    /* The error before the overlong line is reported first. */
+    memcpy(strstr(text, "port=4045"), "nonsense!", 9);
     expect_error(text, 2, "not understood");
 }
 
-/* Given a key twice, in one section or in two of the same name, or a name that no host can have. */
+/* A key is an error when it comes twice, in one section or in two of the same name, and so is a
+ * name that no host can have. */
 static void a_second_value_and_a_name_with_spaces_are_errors(void **state)
 {
     (void)state;
@@ -234,7 +238,8 @@ static void set_does_the_same_for_one_key(void **state)
     expect_set_error(text, "--set server.name: longer than 511 bytes");
 }
 
-/* Just as long as fits, and not one byte longer; nor an assignment longer than any could be. */
+/* A text may be exactly as long as its field, and not one byte longer; nor may an assignment be
+ * longer than any valid one. */
 static void texts_are_bounded(void **state)
 {
     static char text[4 * HF_CONFIG_TEXT_MAX] = "server.name=";
@@ -260,7 +265,7 @@ static void shares_are_patterns_in_a_file_handle(void **state)
     assert_int_equal(config.export_rules[0].len, 3);
     assert_memory_equal(config.export_rules[0].bytes, pattern, 3);
     assert_string_equal(config.export_rules[1].name, "a.b");
-    /* The same name again replaces it. */
+    /* The same name once more replaces the first. */
     assert_int_equal(hf_config_set(&config, "share a.b.fh=0:00", error), 0);
     assert_int_equal(config.n_export_rules, 2);
     assert_int_equal(config.export_rules[1].offset, 0);
@@ -462,7 +467,7 @@ static void clients_whose_address_changes(void **state)
     assert_string_equal(reported, "client ");
 }
 
-/* A reload takes over what can change, and tells what would need a restart. */
+/* A reload applies the keys that can change, and reports those that need a restart. */
 static void a_reload_takes_what_can_change(void **state)
 {
     struct hf_config fresh = config;
@@ -488,7 +493,7 @@ static void a_reload_takes_what_can_change(void **state)
     assert_int_equal(config.n_export_rules, 0);
 }
 
-/* SEC-06: networks are written as they are everywhere; what cannot be meant is an error. */
+/* SEC-06: networks have their usual notation; a network with host bits set is an error. */
 static void networks_are_checked(void **state)
 {
     static const char *const bad[] = {"192.0.2.0/33",  "192.0.2.1/24",   "192.0.2.0/",
@@ -534,8 +539,8 @@ static void a_reload_sees_every_change_of_addresses(void **state)
     assert_string_equal(reported, "server.listen ");
 }
 
-/* As a shell would: but inih, like nfs.conf's reader, keeps quotes, and the value would not match.
- */
+/* A shell would remove the quotes. But inih, like nfs.conf's reader, keeps them, and the value
+ * would not match. */
 static void quotes_around_a_value_are_refused(void **state)
 {
     (void)state;
@@ -546,7 +551,7 @@ static void quotes_around_a_value_are_refused(void **state)
     assert_int_equal(read_text("[store]\ndsn=dbname=x options='-c a=b'\n"), 0);
 }
 
-/* A restart notice with this name would mean the client that reads it. */
+/* Clients that read a restart notice with this name would take it for themselves. */
 static void localhost_is_no_name_for_a_server(void **state)
 {
     static const char *const names[] = {"localhost",     "LocalHost", "localhost.localdomain",

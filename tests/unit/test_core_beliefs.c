@@ -66,10 +66,8 @@ static void a_refused_grant_puts_back_what_was_there(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 14, .len = 1), DENIED);
 }
 
-/*
- * One waiter for each owner, file and range, in the strongest mode that was asked for: a callback
- * for S [0,3] would end a wait for X [0,3] as well.
- */
+/* An owner has one waiter for each file and range, in the strongest mode that it asked for: a
+ * callback for S [0,3] would end a wait for X [0,3] as well. */
 static void a_callback_is_true_for_each_request_it_can_answer(void **state)
 {
     struct world *w = *state;
@@ -79,7 +77,8 @@ static void a_callback_is_true_for_each_request_it_can_answer(void **state)
     assert_int_equal(LOCK(w, .len = 4, .shared = true, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .len = 4, .block = true), BLOCKED);
     assert_int_equal(world_status(w).waiters, 1);
-    LOCK(w, .client = 2, .len = 4, .shared = true); /* readers may come now, but no writer */
+    /* Other readers get a lock now, but no writer does. */
+    LOCK(w, .client = 2, .len = 4, .shared = true);
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     UNLOCK(w, .client = 2, .len = 4);
     call = world_call_of(w, HF_OUTCALL_GRANTED);
@@ -139,7 +138,7 @@ static void a_lock_after_an_nm_lock_is_recorded(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
     UNLOCK(w, .client = 1);
 
-    /* Likewise when the NM_LOCK has just been granted, and its callback is in flight. */
+    /* The same holds when the NM_LOCK has just been granted, and its callback is in flight. */
     LOCK(w, .client = 2);
     assert_int_equal(LOCK(w, .nm = true, .block = true), BLOCKED);
     UNLOCK(w, .client = 2);
@@ -192,7 +191,7 @@ static void verify_notices(struct world *w)
     world_start(w);
 }
 
-/* What its monitor is asked stays unanswered, so the notice is believed. */
+/* The client's monitor does not answer, so the notice is believed. */
 static void monitor_is_silent(struct world *w)
 {
     struct hf_outcall_attempt call = world_call_of(w, HF_OUTCALL_STAT);
@@ -204,8 +203,9 @@ static void monitor_is_silent(struct world *w)
         assert_false(decision.failed);
 }
 
-/* What the client had when its notice came, and gets while that is verified: a repeat of what it
- * holds, a neighbour of it, and the same reservation. None of these LOCKs tells a state. */
+/* Prepares what the client had when its notice came, and what it gets while the notice is verified:
+ * a repeat of a lock that it holds, a lock beside it, and the same reservation. None of these LOCKs
+ * tells a state. */
 static void has_old_and_new(struct world *w, bool nm, bool free_all)
 {
     struct hf_peer peer = world_peer(w, 1);
@@ -241,14 +241,14 @@ static void what_is_got_during_a_verification_stays(void **state)
         assert_int_equal(TEST(w, .client = 2, .off = 60, .len = 10), DENIED);
         assert_int_equal(SHARE(w, .client = 2, .mode = 0, .access = 2), DENIED);
         assert_int_equal(SHARE(w, .client = 2, .fh = "g", .mode = 0, .access = 2), GRANTED);
-        world_crash(w); /* the next one begins with nothing */
+        world_crash(w); /* the next variant begins with an empty store */
         world_forget(w);
         world_start(w);
     }
 }
 
-/* A request of the old life that comes after the notice is released with the old; a forged notice
- * takes nothing, and the next one is told from it. */
+/* A request of the old incarnation that comes after the notice is released with the old locks. A
+ * forged notice takes nothing, and the next notice is not taken for a repeat of it. */
 static void a_request_of_the_old_life_goes_with_it(void **state)
 {
     struct world *w = *state;
@@ -266,7 +266,8 @@ static void a_request_of_the_old_life_goes_with_it(void **state)
     world_later(w, 2000);
     assert_int_not_equal(
         hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false).ticket.decision, 0);
-    assert_int_equal(LOCK(w, .off = 10, .len = 1, .state = 5), GRANTED); /* was on its way */
+    /* This request was in flight when the notice came. */
+    assert_int_equal(LOCK(w, .off = 10, .len = 1, .state = 5), GRANTED);
     assert_int_equal(LOCK(w, .off = 20, .len = 1, .state = 7), GRANTED);
     monitor_is_silent(w);
     assert_int_equal(TEST(w, .client = 2, .off = 0, .len = 11), GRANTED);
@@ -292,10 +293,8 @@ static void a_grant_after_a_forged_notice_only_adds(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 1, .len = 3), DENIED);
 }
 
-/*
- * CRS-02: the client restarts twice before a notice of it comes. A delayed LOCK of the life in the
- * middle does not count as a third restart.
- */
+/* CRS-02: the client restarts twice before any notice comes. A delayed LOCK of the incarnation in
+ * between does not count as a third restart. */
 static void a_delayed_lock_of_a_life_in_the_middle(void **state)
 {
     struct world *w = *state;
@@ -366,7 +365,7 @@ static void a_registration_whose_removal_failed_ends(void **state)
     world_later(w, w->config.linger_ms);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
 
-    /* Unless the client has something again. */
+    /* The registration stays if the client has something again. */
     LOCK(w, .client = 1);
     UNLOCK(w, .client = 1);
     w->by_hand = true;

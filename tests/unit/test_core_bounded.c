@@ -13,17 +13,19 @@ enum {
     BLOCKED = HF_STAT_BLOCKED,
 
     MANY = 10000,
-    FEW = 20,                   /* objects that a request may visit, where no search is needed */
-    SEARCHED = 1000 + FEW,      /* objects that a search for a deadlock visits at most */
-    BOUND = 2 * SEARCHED + 4000 /* of one request in any case: its own searches, and serving */
+    FEW = 20,              /* objects that a request may visit, where no search is needed */
+    SEARCHED = 1000 + FEW, /* objects that a search for a deadlock visits at most */
+    BOUND = 2 * SEARCHED +
+            4000 /* the most that one request may visit: its own searches, and serving waiters */
 };
 
-/* How many objects a call has visited. */
+/* The core's count of visited objects before a call. */
 static uint64_t before;
 #define COST(w, call) \
     (before = hf_core_work((w)->core), (void)(call), hf_core_work((w)->core) - before)
 
-/* Without records and checks after every step, so that tens of thousands of locks take no time. */
+/* A world without records, and without checks after every step, so that tens of thousands of locks
+ * take no time. */
 static int open_large(void **state)
 {
     struct world *w = test_malloc(sizeof(*w));
@@ -55,7 +57,7 @@ static void lock_many(struct world *w, int client, int svid, const char *fh, boo
                          GRANTED);
 }
 
-/* Ticks for as long as the core asks for one at once; returns the most that one of them cost. */
+/* Ticks as long as the core asks for one at once; returns the cost of the most expensive tick. */
 static uint64_t settle(struct world *w)
 {
     uint64_t most = 0;
@@ -67,7 +69,7 @@ static uint64_t settle(struct world *w)
     return most;
 }
 
-/* An owner's own locks are in the way of every search for conflicts in their range. */
+/* A search for conflicts skips the owner's own locks, however many lie in its range. */
 static void ones_own_locks_are_skipped(void **state)
 {
     struct world *w = *state;
@@ -84,7 +86,7 @@ static void ones_own_locks_are_skipped(void **state)
 
 enum { BYTES = 64 };
 
-/* How many locks an owner has that holds these bytes, all in one mode. */
+/* How many locks an owner has if it holds these bytes, all in one mode. */
 static uint64_t runs(bool held[2][BYTES])
 {
     uint64_t n = 0;
@@ -133,7 +135,7 @@ static void ones_own_locks_are_found_among_many(void **state)
     }
 }
 
-/* What it costs an owner to lock again what it holds, after so many others have locked it. */
+/* What it costs an owner to repeat its own lock after so many others have locked the same range. */
 static uint64_t cost_behind(struct world *w, int svid, const char *fh, int others)
 {
     for (int i = 0; i < others; i++)
@@ -144,7 +146,8 @@ static uint64_t cost_behind(struct world *w, int svid, const char *fh, int other
 
 /*
  * Where few others have locks in the range, an owner's lock is found among those of the file, and
- * what the owner holds elsewhere is not looked at. Where more have, the owner's own are searched.
+ * what the owner holds elsewhere is not looked at. Where many others have locks there, the owner's
+ * own locks are searched.
  */
 static void locks_elsewhere_are_not_looked_at(void **state)
 {
@@ -174,7 +177,8 @@ static void readers_do_not_look_at_readers(void **state)
     assert_true(COST(w, CANCEL(w, .client = 1, .svid = 1, .shared = true)) < FEW);
 }
 
-/* 50,000 locks and 500 waiters of one owner took 0.17 s of each request that began to wait. */
+/* An owner with 50,000 locks and 500 waiters once made each request that began to wait take 0.17 s.
+ */
 static void an_owner_with_locks_and_waiters(void **state)
 {
     struct world *w = *state;
@@ -200,7 +204,7 @@ static void a_place_in_the_queue_is_found_or_not(void **state)
     struct world *w = *state;
 
     lock_many(w, 1, 1, "f", true, MANY);
-    for (uint64_t i = 0; i < MANY; i++) /* in between: a row of locks that never merge */
+    for (uint64_t i = 0; i < MANY; i++) /* between the two: a row of locks that never merge */
         assert_int_equal(LOCK(w, .client = 1, .off = 2 * i + 1, .len = 1), GRANTED);
     assert_int_equal(LOCK(w, .client = 3, .off = 2 * MANY + 5, .len = 1), GRANTED);
     for (int i = 0; i < 200; i++)
@@ -217,7 +221,7 @@ static void a_place_in_the_queue_is_found_or_not(void **state)
 /* A waiter that is granted all that became free, for itself alone, ends the search. */
 static void a_writer_ends_the_search(void **state)
 {
-    enum { GRANT = 16 }; /* counts as so many objects */
+    enum { GRANT = 16 }; /* a grant counts as this many objects */
     struct world *w = *state;
 
     assert_int_equal(LOCK(w, .client = 1, .off = 10, .len = 10), GRANTED);
@@ -228,8 +232,8 @@ static void a_writer_ends_the_search(void **state)
     assert_true(COST(w, UNLOCK(w, .client = 1, .off = 10, .len = 10)) < FEW + GRANT);
 }
 
-/* An UNLOCK on a file with 49,500 readers took 0.75 s, when an owner with as many locks elsewhere
- * had 900 waiters there. */
+/* An UNLOCK on a file with 49,500 readers once took 0.75 s, when an owner with as many locks
+ * elsewhere had 900 waiters there. */
 static void an_unlock_among_readers(void **state)
 {
     struct world *w = *state;
@@ -266,7 +270,8 @@ static void cycles_of_many_owners_are_found(void **state)
     assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 0);
 }
 
-/* NLM-06d: ... but not for one of 600: its last request waits, which is counted. */
+/* NLM-06d: a cycle of 600 owners is too long for the budget: its last request waits, and the cut is
+ * counted. */
 static void a_cycle_of_too_many_owners_waits(void **state)
 {
     struct world *w = *state;
@@ -290,7 +295,7 @@ static void waiters_are_served_in_slices(void **state)
     assert_true(world_status(w).waiters > 0);
     assert_int_equal(hf_core_deadline(w->core), 0);
     hf_core_verify_invariants(w->core);
-    /* Meanwhile others do not pay for it. */
+    /* Requests for other files do not pay for it. */
     assert_true(COST(w, LOCK(w, .client = 3, .fh = "other")) < FEW);
     assert_true(COST(w, UNLOCK(w, .client = 3, .fh = "other")) < FEW);
     for (; hf_core_deadline(w->core) == 0; ticks++)
@@ -299,7 +304,7 @@ static void waiters_are_served_in_slices(void **state)
     assert_int_equal(world_status(w).waiters, 0);
 }
 
-/* A file that is woken all the time is still served to the end of its queue. */
+/* A file that is woken again and again is still served to the end of its queue. */
 static void a_pass_ends_though_the_file_is_woken_again(void **state)
 {
     struct world *w = *state;
@@ -420,7 +425,8 @@ static void names_are_folded_as_they_are_compared(void **state)
                              folded[0] == folded[1]);
         }
     }
-    for (unsigned a = 0; a < 256; a++) { /* eight bytes at a time, and one by one */
+    /* The fold is made eight bytes at a time, and byte by byte. */
+    for (unsigned a = 0; a < 256; a++) {
         uint8_t bytes[19], folded[19], one;
 
         for (size_t i = 0; i < sizeof(bytes); i++)
@@ -433,8 +439,8 @@ static void names_are_folded_as_they_are_compared(void **state)
     }
 }
 
-/* Many names from one address: the limit is on the address. Each counts only as long as it lasts.
- */
+/* Many names come from one address: the limit is on the address. Each name counts only as long as
+ * its client exists. */
 static void clients_of_a_host_are_limited(void **state)
 {
     struct world *w = *state;
@@ -451,7 +457,7 @@ static void clients_of_a_host_are_limited(void **state)
     assert_int_equal(LOCK(w, .client = 4, .shared = true, .nm = true), GRANTED);
     w->at = world_addr(7);
     assert_int_equal(UNLOCK(w, .client = 1),
-                     GRANTED); /* it has nothing any more, and is forgotten */
+                     GRANTED); /* this client has nothing any more, and is forgotten */
     assert_int_equal(LOCK(w, .client = 4, .shared = true, .nm = true), GRANTED);
     assert_int_equal(LOCK(w, .client = 5, .shared = true, .nm = true), NOLOCKS);
     hf_addr_parse("127.0.0.1", &w->at);
@@ -476,7 +482,8 @@ static void locks_of_a_host_are_limited(void **state)
     assert_int_equal(SHARE(w, .client = 1, .fh = "g"), NOLOCKS);
     assert_int_equal(LOCK(w, .client = 1, .fh = "theirs", .block = true), NOLOCKS);
     assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_LOCKS_PER_HOST], 3);
-    assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 2), GRANTED); /* no more than before */
+    /* The client has no more locks than before. */
+    assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 2), GRANTED);
     assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .off = 4, .len = 1), GRANTED);
     w->at = (struct hf_addr){0};
@@ -523,7 +530,7 @@ static void registrations_of_a_host_are_limited(void **state)
     assert_int_equal(world_status(w).nsm_clients, 101);
 }
 
-/* After a restart, calls all registrations; those of client 1 fail for good, others succeed. */
+/* Answers all calls after a restart: those to client 1 fail for good, all others succeed. */
 static void call_all(struct world *w)
 {
     struct hf_outcall_attempt call;
@@ -538,19 +545,22 @@ static void call_all(struct world *w)
     }
 }
 
-/* A registration about us that never answered ends with its first round of calls. */
+/* A registration about this server itself whose host never answered ends after its first round of
+ * calls. */
 static void unconfirmed_registrations_expire(void **state)
 {
     struct world *w = *state;
 
-    assert_true(mon(w, 1, "holdfast.example", 1)); /* about us, and never answers */
-    assert_true(mon(w, 2, "holdfast.example", 1)); /* about us, and answers */
+    /* A registration about this server, whose host never answers. */
+    assert_true(mon(w, 1, "holdfast.example", 1));
+    /* A registration about this server, whose host answers. */
+    assert_true(mon(w, 2, "holdfast.example", 1));
     world_restart(w);
     assert_int_equal(world_status(w).nsm_clients, 2);
     call_all(w);
     assert_int_equal(world_status(w).nsm_clients, 1);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
-    assert_true(mon(w, 1, "holdfast.example", 1)); /* it may come back */
+    assert_true(mon(w, 1, "holdfast.example", 1)); /* the same host may register again */
 }
 
 #define T(test) cmocka_unit_test_setup_teardown(test, open_large, close_large)

@@ -12,7 +12,7 @@ enum {
     IN_GRACE = HF_STAT_DENIED_GRACE_PERIOD
 };
 
-/* The first run, with a world whose configuration the test has changed. */
+/* Starts the first run, after the test has changed the configuration. */
 static void begin(struct world *w)
 {
     world_crash(w);
@@ -100,13 +100,14 @@ static void all_is_recorded(void **state)
         assert_int_equal(world_status(w).epoch, epoch + 1);
         assert_int_equal(LOCK(w, 2), DENIED);
         assert_int_equal(LOCK(w, 2, .fh = "g", .off = i, .len = 1),
-                         GRANTED); /* a new one, at once */
+                         GRANTED); /* a new lock is granted at once */
     }
     assert_int_equal(UNLOCK(w, 1), GRANTED);
     assert_int_equal(LOCK(w, 2), GRANTED);
 }
 
-/* REC-01b: recovery.notify=always, the default. What `needed` has recorded besides is deleted. */
+/* REC-01b: with recovery.notify=always, the default, a start recovers and deletes what `needed` has
+ * recorded besides locks. */
 static void told_to_recover(void **state)
 {
     struct world *w = *state;
@@ -123,14 +124,14 @@ static void told_to_recover(void **state)
     recovers(w, before, HF_RECOVERS_ALWAYS);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
 
-    /* and the run before recorded locks only: */
+    /* the run before recorded locks only: */
     before = number(w);
     w->config.continues = true;
     world_restart(w);
     recovers(w, before, HF_RECOVERS_UNRECORDED);
 }
 
-/* REC-01c: locks are not recorded, in this run or the one before. */
+/* REC-01c: a start recovers if this run or the one before does not record locks. */
 static void locks_are_not_recorded(void **state)
 {
     struct world *w = *state;
@@ -152,7 +153,8 @@ static void locks_are_not_recorded(void **state)
     recovers(w, before, HF_RECOVERS_UNRECORDED);
 }
 
-/* REC-01d: locks.durable=process: a crash of the host loses the newest records, a stop does not. */
+/* REC-01d: with locks.durable=process a crash of the host loses the newest records, so the next
+ * start recovers; a stop loses none. */
 static void host_crashes(void **state)
 {
     struct world *w = *state;
@@ -162,7 +164,7 @@ static void host_crashes(void **state)
     begin(w);
     before = number(w);
     assert_int_equal(LOCK(w, 1), GRANTED);
-    world_restart(w); /* in the same boot */
+    world_restart(w); /* a restart in the same boot */
     continues(w, before);
     stop(w);
     w->config.boot_id[0] = 2;
@@ -189,7 +191,7 @@ static void recovery_is_unfinished(void **state)
     w->config.boot_id[0] = 2;
     world_start(w);
     before = number(w);
-    world_restart(w); /* in grace, with locks that may be unknown */
+    world_restart(w); /* a restart in grace, while some locks may be unknown */
     assert_int_equal(hf_core_recovers(w->core), HF_RECOVERS_UNKNOWN);
     assert_true(number(w) > before);
     before = number(w);
@@ -214,7 +216,7 @@ static void recovery_is_unfinished(void **state)
     continues(w, before);
 }
 
-/* ... nor while locks that were not reclaimed are being released, in slices. */
+/* A start recovers also when locks that were not reclaimed were still being released, in slices. */
 static void release_is_unfinished(void **state)
 {
     enum { MANY = 50 };
@@ -240,7 +242,8 @@ static void release_is_unfinished(void **state)
     recovers(w, before, HF_RECOVERS_UNFINISHED);
 }
 
-/* ... nor while new locks are held back (GRC-04): the next start has a grace period instead. */
+/* A start also recovers when new locks were held back (GRC-04): the next start has a grace period
+ * instead. */
 static void new_locks_are_held_back(void **state)
 {
     struct world *w = *state;
@@ -262,7 +265,8 @@ static void new_locks_are_held_back(void **state)
     continues(w, before);
 }
 
-/* REC-01f: another role; and SM_SIMU_CRASH, after which clients reclaim. */
+/* REC-01f: a start in another role recovers, and so does one after SM_SIMU_CRASH, after which
+ * clients reclaim. */
 static void other_role(void **state)
 {
     struct world *w = *state;
@@ -301,7 +305,7 @@ static void simulated_crash(void **state)
     continues(w, before);
 }
 
-/* The server's record, changed as a store or a tool does. */
+/* Changes the server's record, as a store or a tool does. */
 static void change_server(struct world *w, enum hf_continuity continuity, bool unknown)
 {
     struct hf_record_server server;
@@ -316,7 +320,8 @@ static void change_server(struct world *w, enum hf_continuity continuity, bool u
     hf_batch_free(&batch);
 }
 
-/* REC-01g: a backup was restored; the store has lost records, and an operator has accepted it. */
+/* REC-01g: a start recovers after a backup was restored, and after the store has lost records and
+ * an operator has accepted that. */
 static void records_were_lost(void **state)
 {
     struct world *w = *state;
@@ -344,7 +349,8 @@ static struct hf_bytes same_file(struct hf_bytes fh, uint8_t room[HF_IDENTITY_MA
     return hf_bytes(room, fh.len);
 }
 
-/* REC-01h: two handles have become one file, and one of two locks is lost while loading. */
+/* REC-01h: two handles have become one file, and one of two locks is lost while loading: the start
+ * recovers. */
 static void lock_is_lost_while_loading(void **state)
 {
     struct world *w = *state;
@@ -389,10 +395,8 @@ static void nm_lock_is_held(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
-/*
- * Shares count where locks do. The limits are lower than what was held before a start that
- * continues, and an UNLOCK that cuts a lock in two is served all the same (NLM-09).
- */
+/* Shares count like locks against the limits. Here the limits are lower than what was held before a
+ * start that continues, and an UNLOCK that cuts a lock in two is served all the same (NLM-09). */
 static void shares_do_not_hold_up_an_unlock(void **state)
 {
     struct world *w = *state;
@@ -411,7 +415,7 @@ static void shares_do_not_hold_up_an_unlock(void **state)
     assert_int_equal(TEST(w, 2, .off = 4, .len = 1), GRANTED);
 }
 
-/* REC-02b: so is a share: with its mode, after each change, and not after UNSHARE. */
+/* REC-02b: a share is recorded with its mode, after each change, and not after UNSHARE. */
 static void share_is_held(void **state)
 {
     struct world *w = *state;
@@ -443,8 +447,8 @@ static struct hf_answer share_now(struct world *w, bool un, int client, uint32_t
               : hf_core_share(w->core, w->now, &peer, &args);
 }
 
-/* REC-02c: SHARE and UNSHARE are answered when that is durable, and so is a repeat. A commit that
- * fails undoes neither: the request is left unanswered, and its repeat is answered. */
+/* REC-02c: SHARE and UNSHARE are answered when their record is durable, and so is a repeat. A
+ * commit that fails undoes neither: the request is left unanswered, and its repeat is answered. */
 static void share_waits_for_its_record(void **state)
 {
     struct world *w = *state;
@@ -459,7 +463,7 @@ static void share_waits_for_its_record(void **state)
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_count(w, HF_RECORD_LOCK) + world_count(w, HF_RECORD_CLIENT), 0);
     assert_int_equal(world_status(w).shares, 1);
-    world_later(w, 5000); /* written again, with its client */
+    world_later(w, 5000); /* the share is written again, with its client */
     world_commit(w);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
@@ -475,7 +479,7 @@ static void share_waits_for_its_record(void **state)
     assert_int_equal(share_now(w, true, 1, 0).ticket.seq, 0);
 }
 
-/* What came and went before its batch was taken costs nothing. */
+/* A share that was made and removed before its batch was taken is not written. */
 static void share_that_is_gone_again(void **state)
 {
     struct world *w = *state;
@@ -491,7 +495,7 @@ static void share_that_is_gone_again(void **state)
     hf_core_batch_done(w->core, w->now, batch->seq, 0);
     world_check(w);
 
-    /* Changed while its batch was in flight: the next one says so. */
+    /* The share is changed while its batch is in flight: the next batch has the change. */
     (void)share_now(w, false, 1, 2);
     batch = hf_core_take_batch(w->core);
     (void)share_now(w, true, 1, 0);
@@ -522,7 +526,8 @@ static void blocked_waits_for_its_record(void **state)
     assert_int_equal(ASK(w, hf_core_lock, 2, .block = true).ticket.seq, 0);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 2);
 
-    /* So is that to a shared request that becomes exclusive: its place is another one. */
+    /* The answer to a shared request that becomes exclusive waits, too, because its place in the
+     * queue is a new one. */
     (void)ASK(w, hf_core_lock, 3, .block = true, .shared = true);
     world_commit(w);
     seq = ASK(w, hf_core_lock, 3, .block = true).ticket.seq;
@@ -535,8 +540,8 @@ static void blocked_waits_for_its_record(void **state)
 }
 
 /* REC-03a: CANCEL is answered when the waiter's record is deleted, and so are its repeats, and
- * those of the UNLOCK of a lock: otherwise a wait or a lock that its client has forgotten comes
- * back. */
+ * those of the UNLOCK of a lock: otherwise a start would bring back a wait or a lock that its
+ * client has forgotten. */
 static void cancel_waits_for_its_record(void **state)
 {
     struct world *w = *state;
@@ -621,8 +626,8 @@ static void repeats_are_answered_alike(void **state)
     assert_int_equal(world_status(w).waiters, 0);
 }
 
-/* REC-03c: a GRANTED callback that was in flight is made again. What the client says then is not
- * believed if it is DENIED: it may have taken the lock at the first call. */
+/* REC-03c: a GRANTED callback that was in flight is made again. A DENIED is then not believed: the
+ * client may have taken the lock at the first call. */
 static void grant_in_flight_is_made_again(void **state)
 {
     struct hf_outcall_attempt call;
@@ -641,7 +646,7 @@ static void grant_in_flight_is_made_again(void **state)
         assert_int_equal(hf_core_counters(w->core)->callbacks_accepted, 1);
         world_restart(w);
         assert_int_equal(answer_calls(w).grants, 0);
-        assert_int_equal(LOCK(w, 2), GRANTED); /* a repeat: it holds the lock */
+        assert_int_equal(LOCK(w, 2), GRANTED); /* this is a repeat: the client holds the lock */
         assert_int_equal(UNLOCK(w, 2), GRANTED);
         call = world_call_of(w, HF_OUTCALL_GRANTED);
         assert_int_equal(call.to[0].bytes[3], 3);
@@ -655,7 +660,8 @@ static void grant_in_flight_is_made_again(void **state)
     }
 }
 
-/* REC-03d: if the client does not answer it, its owner has again what it had before. */
+/* REC-03d: if the client does not answer the repeated callback, its owner has again what it had
+ * before the grant. */
 static void grant_that_is_given_up(void **state)
 {
     struct hf_outcall_attempt call;
@@ -664,7 +670,7 @@ static void grant_that_is_given_up(void **state)
     begin(w);
     assert_int_equal(LOCK(w, 1, .shared = true, .off = 10, .len = 10), GRANTED);
     assert_int_equal(LOCK(w, 1, .off = 30, .len = 10), GRANTED);
-    assert_int_equal(LOCK(w, 2, .shared = true), DENIED); /* because of 30 to 39 */
+    assert_int_equal(LOCK(w, 2, .shared = true), DENIED); /* denied because of the bytes 30 to 39 */
     assert_int_equal(LOCK(w, 2, .shared = true, .len = 30), GRANTED);
     assert_int_equal(LOCK(w, 1, .block = true, .off = 0, .len = 50), BLOCKED);
     assert_int_equal(LOCK(w, 3, .block = true, .off = 0, .len = 5), BLOCKED);
@@ -724,8 +730,8 @@ static void strengthened_waiter(void **state)
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).to[0].bytes[3], 3);
 }
 
-/* REC-04a: lives of a client: its notice after our restart takes what the old life had, and nothing
- * that the new life has got. */
+/* REC-04a: incarnations of a client are kept apart: its notice after our restart takes what the old
+ * one had, and nothing that the new one has got. */
 static void lives_are_kept_apart(void **state)
 {
     struct hf_peer peer;
@@ -772,8 +778,8 @@ static void idle_client_is_forgotten(void **state)
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
 }
 
-/* REC-04c: an operator can tell all clients of our locks although the start has told none; what
- * they reclaim is theirs already, so no grace period is needed. */
+/* REC-04c: an operator can tell all clients of our locks although the start has told none; they
+ * then reclaim what they already hold, so no grace period is needed. */
 static void operator_sends_notices(void **state)
 {
     struct world *w = *state;
@@ -787,7 +793,7 @@ static void operator_sends_notices(void **state)
     assert_int_equal(LOCK(w, 1, .reclaim = true), GRANTED);
     assert_int_equal(LOCK(w, 2, .fh = "g"), GRANTED);
 
-    /* One that does not answer is not given up: it has nothing to reclaim. */
+    /* A client that does not answer is not given up: it has nothing to reclaim. */
     w->config.on_failure = HF_ON_FAILURE_RELEASE;
     world_restart(w);
     assert_int_equal(hf_core_notify_again(w->core, w->now, 0), 0);
@@ -800,7 +806,7 @@ static void operator_sends_notices(void **state)
     assert_int_equal(LOCK(w, 2), DENIED);
 }
 
-/* A deadlock of waiters is found over a restart: who waits for whom is known. */
+/* A deadlock is found over a restart, because the edges between waiters are recorded. */
 static void deadlock_over_a_restart(void **state)
 {
     struct world *w = *state;
@@ -841,7 +847,7 @@ static void without_memory(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
-/* The client's own notice; an answer of its monitor confirms it. */
+/* Sends a true notice, which an answer of the client's monitor confirms. */
 static void true_notice(struct world *w, int32_t state)
 {
     struct hf_addr from = world_addr(1);
@@ -850,11 +856,9 @@ static void true_notice(struct world *w, int32_t state)
     world_step(w);
 }
 
-/*
- * REC-01j: what is left of a lock of a former life gets an id of the newest life, as which it would
- * be loaded, and the client's notice would leave it. So a start does not continue then: it
- * recovers, and what is not reclaimed goes.
- */
+/* REC-01j: the rest of a former incarnation's lock would get an id of the newest incarnation, would
+ * be loaded as a lock of that one, and would survive the client's notice. So such a start does not
+ * continue: it recovers, and what is not reclaimed is released. */
 static void a_part_of_a_former_lifes_lock(void **state)
 {
     struct world *w = *state;
@@ -869,8 +873,8 @@ static void a_part_of_a_former_lifes_lock(void **state)
     assert_int_equal(hf_core_recovers(w->core), HF_RECOVERS_UNFINISHED);
 }
 
-/* REC-01j, REC-04a: once the notice has come, nothing of the former life is left, and a start
- * continues. */
+/* REC-01j, REC-04a: once the notice has come, nothing of the former incarnation is left, and a
+ * start continues. */
 static void a_part_that_its_notice_took(void **state)
 {
     struct world *w = *state;
@@ -886,8 +890,8 @@ static void a_part_that_its_notice_took(void **state)
     assert_int_equal(TEST(w, .client = 2, .fh = "g"), DENIED);
 }
 
-/* REC-01j: the record of a grant that the client may refuse tells one life for all that its owner
- * had before. */
+/* REC-01j: the record of a grant that the client may refuse has one incarnation for all that its
+ * owner had before. */
 static void a_grant_over_a_former_lifes_lock(void **state)
 {
     struct world *w = *state;

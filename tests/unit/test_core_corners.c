@@ -1,4 +1,4 @@
-/* Corners: lack of memory at one certain point, late and repeated reports, damaged records. */
+/* Corner cases: lack of memory at one certain point, late and repeated reports, damaged records. */
 #include "core_world.h"
 
 enum { GRANTED = HF_STAT_GRANTED, DENIED = HF_STAT_DENIED, BLOCKED = HF_STAT_BLOCKED };
@@ -6,7 +6,7 @@ enum { GRANTED = HF_STAT_GRANTED, DENIED = HF_STAT_DENIED, BLOCKED = HF_STAT_BLO
 static const struct hf_mon_args monitor = {
     {(const uint8_t *)"10.0.0.7", 8}, {(const uint8_t *)"me", 2}, 100021, 3, 16, {1}};
 
-/* Fills the batch to the brim with deletions, the smallest of records. */
+/* Fills the batch completely with deletions, the smallest of records. */
 static void use_up_memory(struct world *w)
 {
     uint64_t at;
@@ -54,7 +54,7 @@ static void refused_without_memory(void **state)
     assert_int_equal(world_status(w).nsm_clients, 1);
 }
 
-/* The linger time is over, but memory as well: the registration goes later. */
+/* The linger time ends while there is no memory: the registration is removed later. */
 static void linger_without_memory(void **state)
 {
     struct world *w = *state;
@@ -72,7 +72,7 @@ static void linger_without_memory(void **state)
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
 }
 
-/* A crash and the end of grace without memory are completed when there is some. */
+/* A crash and the end of grace are completed as soon as there is memory again. */
 static void crash_and_grace_without_memory(void **state)
 {
     struct world *w = *state;
@@ -100,7 +100,7 @@ static void crash_and_grace_without_memory(void **state)
     assert_int_equal(world_status(w).locks, 0);
 }
 
-/* A denied callback whose lock cannot be taken back for lack of memory is asked again. */
+/* A denied callback whose lock cannot be taken back for lack of memory is made again. */
 static void denied_callback_without_memory(void **state)
 {
     struct world *w = *state;
@@ -113,7 +113,7 @@ static void denied_callback_without_memory(void **state)
     call = world_call_of(w, HF_OUTCALL_GRANTED);
     use_up_memory(w);
     hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_DENIED, 0);
-    hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_DENIED, 0); /* a report too many */
+    hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_DENIED, 0); /* one report too many */
     w->heap.after = -1;
     world_commit(w);
     world_later(w, 5000);
@@ -133,13 +133,14 @@ static void slow_failure(void **state)
     LOCK(w, .client = 1);
     world_restart(w);
     call = world_call_of(w, HF_OUTCALL_NOTIFY);
-    hf_core_granted_res(w->core, w->now, &peer, call.id, true); /* a notice is no grant */
+    /* This answer is to a notice, not to a grant. */
+    hf_core_granted_res(w->core, w->now, &peer, call.id, true);
     w->now.mono_ms += 5000;
     world_called(w, call.id, HF_OUTCALL_FAILED);
     assert_int_equal(world_call_of(w, HF_OUTCALL_NOTIFY).attempt, 2);
 }
 
-/* A monitor's callback about a restart that is undone is not made. */
+/* If a restart of a host is undone, the monitor that waits for such news is not called. */
 static void told_of_what_was_undone(void **state)
 {
     struct world *w = *state;
@@ -184,7 +185,7 @@ static void a_first_lock_without_memory_leaves_nothing(void **state)
     assert_true(failed >= 3);
 }
 
-/* Hundreds of locks go in one batch, and come back when it fails. */
+/* Hundreds of locks are released in one batch, and come back when it fails. */
 static void many_undone_at_once(void **state)
 {
     struct world *w = *state;
@@ -202,7 +203,7 @@ static void many_undone_at_once(void **state)
     assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 700), DENIED); /* client 2 reads */
 }
 
-/* A page that is full stops, and goes on where it stopped. */
+/* A page that is full ends, and the next one continues there. */
 static void full_pages(void **state)
 {
     struct world *w = *state;
@@ -226,11 +227,11 @@ static void full_pages(void **state)
     assert_int_equal(n, 4);
     assert_int_equal(SHARE(w, .client = 2, .oh = "", .access = 1), GRANTED);
     world_restart(w);
-    w->now.mono_ms += 100000; /* no tick has come yet */
+    w->now.mono_ms += 100000; /* no tick has come in this time */
     assert_int_equal(world_status(w).grace_remaining_ms, 0);
 }
 
-/* SM_MON registrations that differ in one part of the identity are different ones. */
+/* SM_MON registrations that differ in one part of the identity are different registrations. */
 static void monitors_differ_in_each_part(void **state)
 {
     struct world *w = *state;
@@ -246,7 +247,7 @@ static void monitors_differ_in_each_part(void **state)
     hf_core_sm_mon(w->core, w->now, &peer, &args);
     args.mon_name = hf_bytes_str("10.0.0.8");
     hf_core_sm_mon(w->core, w->now, &peer, &args);
-    peer.transport = HF_TRANSPORT_UDP; /* an update, like the two that follow */
+    peer.transport = HF_TRANSPORT_UDP; /* this updates the registration, and so do the next two */
     hf_core_sm_mon(w->core, w->now, &peer, &args);
     peer.local = world_addr(251);
     hf_core_sm_mon(w->core, w->now, &peer, &args);

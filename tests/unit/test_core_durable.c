@@ -31,16 +31,16 @@ static void nothing_leaves_before_the_epoch(void **state)
     a = ASK(w, hf_core_test, .client = 1);
     assert_int_equal(a.ticket.seq, 1);
     assert_int_equal(ASK(w, hf_core_unlock, .client = 1).ticket.seq, 1);
-    assert_true(world_commit_one(w, HF_EIO)); /* the store refuses it ... */
+    assert_true(world_commit_one(w, HF_EIO)); /* first the store refuses the epoch */
     assert_int_equal(hf_core_durable(w->core), 0);
     assert_int_equal(hf_core_sm_stat(w->core).ticket.seq, 2);
-    assert_true(world_commit_one(w, 0)); /* ... and then takes it */
+    assert_true(world_commit_one(w, 0)); /* then the store takes it */
     assert_int_equal(hf_core_sm_stat(w->core).ticket.seq, 0);
     assert_int_equal(world_count(w, HF_RECORD_SERVER), 1);
 }
 
 /*
- * No answer leaves before the epoch is durable, BLOCKED neither. If the epoch fails the client is
+ * No answer leaves before the epoch is durable, not even BLOCKED. If the epoch fails the client is
  * refused, so nothing of its request may be left: no waiter, and no lock that has no record.
  */
 static void nothing_is_left_of_a_failed_epoch(void **state)
@@ -48,7 +48,7 @@ static void nothing_is_left_of_a_failed_epoch(void **state)
     struct world *w = *state;
 
     hf_core_simu_crash(w->core, w->now);
-    for (int i = 0; i < 300; i++) { /* more than an owner's places in the queue */
+    for (int i = 0; i < 300; i++) { /* more requests than an owner may have in the queue */
         uint64_t next = hf_core_durable(w->core) + 1;
         struct hf_answer a;
 
@@ -72,7 +72,8 @@ static void nothing_is_left_of_a_failed_epoch(void **state)
     assert_int_equal(SHARE(w, .client = 3, .fh = "g", .mode = 1, .access = 1), GRANTED);
 }
 
-/* The same where the lock of a client that is registered already has no record. */
+/* A failed epoch also leaves no lock without a record, even of a client that is registered already.
+ */
 static void no_volatile_lock_is_left_of_a_failed_epoch(void **state)
 {
     struct world *w = *state;
@@ -93,7 +94,8 @@ static void no_volatile_lock_is_left_of_a_failed_epoch(void **state)
     assert_int_equal(world_status(w).nlm_clients, 1);
 }
 
-/* A waiter that came while the epoch was in flight goes with its own batch, its grant before it. */
+/* A waiter that came while the epoch was in flight is undone with its own batch, and its grant
+ * before that. */
 static void a_grant_goes_before_its_waiter(void **state)
 {
     struct world *w = *state;
@@ -108,19 +110,20 @@ static void a_grant_goes_before_its_waiter(void **state)
     hf_core_batch_done(w->core, w->now, seq, 0);
     assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).ticket.seq,
                      seq + 1);
-    UNLOCK(w, .client = 1); /* client 2 gets it */
+    UNLOCK(w, .client = 1); /* client 2 gets the lock */
     assert_int_equal(world_status(w).waiters, 0);
-    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0); /* not before its BLOCKED */
+    /* The callback must not leave before the BLOCKED. */
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(world_status(w).locks, 0);
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 
-    hf_core_simu_crash(w->core, w->now); /* the same, and all goes well */
+    hf_core_simu_crash(w->core, w->now); /* the same once more, and the commits succeed */
     LOCK(w, .client = 1, .nm = true);
     LOCK(w, .client = 2, .nm = true, .block = true);
     LOCK(w, .client = 3, .nm = true, .block = true);
-    CANCEL(w, .client = 3); /* came and left in one batch */
+    CANCEL(w, .client = 3); /* client 3 came and left in one batch */
     UNLOCK(w, .client = 1);
     world_commit(w);
     assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
@@ -158,7 +161,7 @@ static void dependent_answers_wait(void **state)
     assert_null(hf_core_take_batch(w->core));
 }
 
-/* A service with standbys; its clients have no lock yet. */
+/* Starts a service with standbys, whose clients have no lock yet. */
 static void open_fenced(struct world *w, bool durable_locks)
 {
     world_commit(w);
@@ -170,7 +173,8 @@ static void open_fenced(struct world *w, bool durable_locks)
 
 /*
  * HA-03b: with standbys, no promise leaves without a commit that began after it was made, because
- * only the database knows whose the service is. That holds for what is not recorded, too.
+ * only the database knows which node has the service. That holds for promises without a record,
+ * too.
  */
 static void with_standbys_every_promise_waits_for_a_commit(void **state)
 {
@@ -191,7 +195,8 @@ static void with_standbys_every_promise_waits_for_a_commit(void **state)
     world_commit(w);
     assert_int_equal(ASK(w, hf_core_lock, .client = 4, .nm = true).ticket.seq, ++seq); /* DENIED */
     world_commit(w);
-    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).ticket.seq, ++seq); /* client 2 gets it */
+    /* Client 2 gets the lock. */
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).ticket.seq, ++seq);
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     world_commit(w);
     assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
@@ -216,7 +221,8 @@ static void with_standbys_what_is_not_recorded_is_undone_with_its_batch(void **s
     LOCK(w, .client = 1, .nm = true);
     world_commit(w);
     UNLOCK(w, .client = 1);
-    assert_true(world_commit_one(w, HF_EUNREACH)); /* unanswered: the client repeats it */
+    /* The request is not answered, so the client repeats it. */
+    assert_true(world_commit_one(w, HF_EUNREACH));
     assert_int_equal(world_status(w).locks, 1);
 }
 
@@ -228,7 +234,7 @@ static void with_standbys_locks_that_are_not_durable_wait(void **state)
 
     open_fenced(w, false);
     LOCK(w, .client = 1);
-    world_commit(w); /* its client is recorded */
+    world_commit(w); /* records the client */
     seq = hf_core_durable(w->core);
     assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").ticket.seq, seq + 1);
     assert_int_equal(hf_core_take_batch(w->core)->n_ops, 0);
@@ -236,7 +242,8 @@ static void with_standbys_locks_that_are_not_durable_wait(void **state)
     assert_int_equal(world_status(w).locks, 1);
 }
 
-/* SPEC 5: a failed commit undoes locks, splits, upgrades and registrations; digest as before. */
+/* SPEC 5: a failed commit undoes locks, splits, upgrades and registrations; the digest is as
+ * before. */
 static void failed_commit_undoes_everything(void **state)
 {
     struct world *w = *state;
@@ -250,7 +257,8 @@ static void failed_commit_undoes_everything(void **state)
     LOCK(w, .client = 2, .fh = "g");
     LOCK(w, .client = 3, .fh = "h");
     assert_non_null(hf_core_take_batch(w->core));
-    UNLOCK(w, .client = 1); /* gathers while that one is in flight */
+    /* This UNLOCK goes into the next batch while the first one is in flight. */
+    UNLOCK(w, .client = 1);
     UNLOCK(w, .client = 3, .fh = "h");
     LOCK(w, .client = 4, .off = 0, .len = 5);
     assert_int_not_equal(hf_core_digest(w->core), digest);
@@ -276,7 +284,7 @@ static void undone_grant_waits_again(void **state)
     world_commit(w);
     LOCK(w, .client = 2, .block = true);
     LOCK(w, .client = 3, .block = true);
-    UNLOCK(w, .client = 1); /* client 2 gets it, subject to the commit */
+    UNLOCK(w, .client = 1); /* client 2 gets the lock, provided that the commit succeeds */
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).waiters, 2);
@@ -286,10 +294,11 @@ static void undone_grant_waits_again(void **state)
     assert_true(
         hf_bytes_equal(world_call_of(w, HF_OUTCALL_GRANTED).host, hf_bytes_str("client2.example")));
     assert_int_equal(world_status(w).waiters, 1);
-    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 2); /* registered on the waited path */
+    /* The client was registered when it began to wait. */
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 2);
 }
 
-/* If the undone lock was what a waiter waited for, the waiter gets it a moment later by itself. */
+/* If a commit fails and undoes a lock for which a waiter waits, the waiter soon gets the lock. */
 static void waiter_behind_an_undone_lock(void **state)
 {
     struct world *w = *state;
@@ -314,17 +323,18 @@ static void undone_grant_of_a_waiter_that_left(void **state)
     world_commit(w);
     LOCK(w, .client = 2, .block = true);
     UNLOCK(w, .client = 1);
-    a = ASK(w, hf_core_lock, .client = 2, .block = true); /* a repeat: the answer tells it */
+    /* A repeat, whose answer tells the grant. */
+    a = ASK(w, hf_core_lock, .client = 2, .block = true);
     assert_int_equal(a.stat, GRANTED);
     assert_int_equal(a.ticket.seq, hf_core_durable(w->core) + 1);
-    assert_true(world_commit_one(w, HF_EIO)); /* and becomes a refusal */
+    assert_true(world_commit_one(w, HF_EIO)); /* the failed commit makes the answer a refusal */
     assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(world_status(w).locks, 1);
     UNLOCK(w, .client = 1);
     LOCK(w, .client = 2);
     LOCK(w, .client = 3, .block = true);
     UNLOCK(w, .client = 2);
-    UNLOCK(w, .client = 3); /* granted and gone in one batch, which succeeds */
+    UNLOCK(w, .client = 3); /* granted and removed in one batch, which succeeds */
     world_commit(w);
     assert_int_equal(world_status(w).locks, 0);
 }
@@ -342,7 +352,7 @@ static void volatile_lock_of_an_undone_client(void **state)
     assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").ticket.seq,
                      2); /* same registration */
     assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").ticket.seq,
-                     2); /* a repeat of it */
+                     2); /* a repeat of the request */
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).locks, 0);
     assert_int_equal(world_status(w).nlm_clients, 0);
@@ -351,12 +361,13 @@ static void volatile_lock_of_an_undone_client(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
     assert_int_equal(ASK(w, hf_core_unlock, .client = 1).ticket.seq,
-                     0); /* nothing to write: at once */
+                     0); /* there is nothing to write, so the answer leaves at once */
     assert_int_equal(ASK(w, hf_core_lock, .client = 1).ticket.seq, 0);
     assert_null(hf_core_take_batch(w->core));
 }
 
-/* What a client has when its linger time ends may be undone later: its registration still ends. */
+/* When the linger time ends, the client has a lock whose commit fails later: its registration still
+ * ends. */
 static void linger_ends_after_an_undone_lock(void **state)
 {
     struct world *w = *state;
@@ -367,7 +378,7 @@ static void linger_ends_after_an_undone_lock(void **state)
     world_commit(w);
     world_later(w, w->config.linger_ms - 1);
     LOCK(w, .client = 1);
-    world_later(w, 2); /* the timer fires, and the client has a lock */
+    world_later(w, 2); /* the timer fires while the client has a lock */
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).locks, 0);
     for (int i = 0; i < 2; i++) {
@@ -378,7 +389,7 @@ static void linger_ends_after_an_undone_lock(void **state)
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
 }
 
-/* CRS-01f: A crash whose release could not be committed is repeated until it is. */
+/* CRS-01f: A crash whose release could not be committed is processed again until it is. */
 static void crash_is_repeated_until_durable(void **state)
 {
     struct world *w = *state;
@@ -391,14 +402,14 @@ static void crash_is_repeated_until_durable(void **state)
     seq = hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 7, false)
               .ticket.seq;
     assert_int_equal(seq, hf_core_durable(w->core) + 1);
-    /* the same notice once more is no news, but waits for the first */
+    /* the same notice once more is no news, but its answer waits for the first one */
     assert_int_equal(
         hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1"), 7, false).ticket.seq,
         seq);
     assert_int_equal(world_status(w).locks, 0);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).locks, 2);
-    LOCK(w, .client = 1, .fh = "new life"); /* of the restarted client */
+    LOCK(w, .client = 1, .fh = "new life"); /* a lock of the restarted client */
     world_commit(w);
     world_later(w, 1000);
     assert_int_equal(world_status(w).locks, 1);
@@ -408,7 +419,8 @@ static void crash_is_repeated_until_durable(void **state)
     assert_int_equal(world_status(w).locks, 1);
 }
 
-/* SM_MON that fails to commit is not there, and counts no more; UNMON that fails still is. */
+/* An SM_MON whose commit fails is removed, and counts no more; an UNMON whose commit fails leaves
+ * the registration. */
 static void monitors_undone(void **state)
 {
     struct world *w = *state;
@@ -435,14 +447,15 @@ static void monitors_undone(void **state)
     digest = hf_core_digest(w->core);
     assert_int_equal(hf_core_client_learn(w->core, w->now, row.record.id, &other), 0);
     hf_core_sm_unmon(w->core, w->now, &peer, &mon);
-    hf_core_sm_unmon(w->core, w->now, &peer, &mon); /* on its way out already */
+    hf_core_sm_unmon(w->core, w->now, &peer, &mon); /* the registration is being removed already */
     hf_core_sm_unmon_all(w->core, w->now, &peer, &mon);
     assert_int_equal(world_status(w).nsm_clients, 0);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).nsm_clients, 1);
     assert_int_equal(hf_core_digest(w->core), digest);
     hf_core_sm_unmon(w->core, w->now, &peer, &mon);
-    hf_core_sm_mon(w->core, w->now, &peer, &mon); /* and back, in one batch */
+    /* The registration comes back, in the same batch. */
+    hf_core_sm_mon(w->core, w->now, &peer, &mon);
     world_commit(w);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
 }
@@ -485,7 +498,7 @@ static void early_end_of_grace_waits(void **state)
     assert_int_equal(world_status(w).locks, 1);
 }
 
-/* A claim that depends on an undone change is unclaimed again. */
+/* A reclaim in a batch that fails is undone, and the lock is unclaimed again. */
 static void reclaim_undone(void **state)
 {
     struct world *w = *state;
@@ -506,7 +519,7 @@ static void reclaim_undone(void **state)
     assert_int_equal(world_status(w).reclaimed, 0);
 }
 
-/* A batch that failed leaves nothing to wait for. */
+/* After a failed batch, no answer waits for it. */
 static void nobody_waits_for_a_failed_batch(void **state)
 {
     struct world *w = *state;
@@ -520,7 +533,8 @@ static void nobody_waits_for_a_failed_batch(void **state)
     assert_null(hf_core_take_batch(w->core));
 }
 
-/* A client on its way out that comes back: if both are undone, it is as the disk has it. */
+/* A client whose registration is being removed comes back: if both changes are undone, it is as the
+ * disk has it. */
 static void leaving_client_comes_back_as_on_disk(void **state)
 {
     struct world *w = *state;
@@ -533,11 +547,11 @@ static void leaving_client_comes_back_as_on_disk(void **state)
     LOCK(w, .client = 2);
     world_commit(w);
     digest = hf_core_digest(w->core);
-    world_later(w, 300000); /* the registration goes, but not durably yet */
+    world_later(w, 300000); /* the registration is removed, but not durably yet */
     assert_int_not_equal(hf_core_digest(w->core), digest);
-    args.state = 9; /* which its record says then */
+    args.state = 9; /* the client's record will have this state */
     assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, BLOCKED);
-    UNLOCK(w, .client = 2); /* granted, and registered anew */
+    UNLOCK(w, .client = 2); /* client 1 is granted the lock, and registered anew */
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(hf_core_digest(w->core), digest);
     world_commit(w);
@@ -545,7 +559,8 @@ static void leaving_client_comes_back_as_on_disk(void **state)
 
 /* --- memory --- */
 
-/* A story that touches everything; returns when an operation was refused for lack of memory. */
+/* Runs a story that touches everything; returns when an operation was refused for lack of memory.
+ */
 static void story(struct world *w)
 {
     struct hf_peer peer = world_peer(w, 8);
@@ -597,8 +612,8 @@ static void story(struct world *w)
     world_later(w, 400000);
 }
 
-/* A grant was undone and is yet to be made again: the first waiter's owner gets the lock at once if
- * it asks without waiting. */
+/* A grant was undone and is to be made again: the first waiter's owner gets the lock at once if it
+ * asks without waiting. */
 static void the_first_waiter_may_ask_without_waiting(void **state)
 {
     struct world *w = *state;
@@ -624,22 +639,22 @@ static void a_state_number_is_durable_before_it_is_told(void **state)
     hf_core_simu_crash(w->core, w->now);
     assert_false(hf_core_state_is_durable(w->core));
     assert_true(world_commit_one(w, HF_EIO));
-    assert_false(hf_core_state_is_durable(w->core)); /* a refusal made now must not carry it */
+    /* A refusal that leaves now must not carry the new number. */
+    assert_false(hf_core_state_is_durable(w->core));
     answer = hf_core_sm_stat(w->core);
     assert_true(answer.ticket.seq > hf_core_durable(w->core));
     assert_true(world_commit_one(w, 0));
     assert_true(hf_core_state_is_durable(w->core));
     assert_true(answer.ticket.seq <= hf_core_durable(w->core));
 
-    hf_core_stop(w->core, w->now); /* the same number, whether that is recorded or not */
+    hf_core_stop(w->core, w->now); /* the number is the same, whether it was recorded or not */
     assert_true(hf_core_state_is_durable(w->core));
     assert_true(world_commit_one(w, HF_EIO));
     assert_true(hf_core_state_is_durable(w->core));
 }
 
-/*
- * SM_SIMU_CRASH while the release of the last lock from before waits for its batch: if that fails
- * the lock is back, and grace is there for its owner to reclaim it (GRC-01).
+/* GRC-01: SM_SIMU_CRASH comes while the release of the last lock of the former run waits for its
+ * batch. If that fails the lock is back, and there is a grace period for its owner to reclaim it.
  */
 static void what_comes_back_after_simu_crash_can_be_reclaimed(void **state)
 {
@@ -658,10 +673,8 @@ static void what_comes_back_after_simu_crash_can_be_reclaimed(void **state)
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
 }
 
-/*
- * The same for a lock of the epoch that SM_SIMU_CRASH ended: it comes back as one that is to be
- * reclaimed, so that it does not outlive grace if its client is gone (GRC-03).
- */
+/* GRC-03: a lock of the epoch that SM_SIMU_CRASH ended comes back with a failed batch. It has to be
+ * reclaimed then, so that it does not outlive grace if its client is gone. */
 static void what_comes_back_after_simu_crash_is_unreclaimed(void **state)
 {
     struct world *w = *state;
@@ -685,7 +698,7 @@ static void what_comes_back_after_simu_crash_is_unreclaimed(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
-/* Each allocation failing in turn, for one moment: the state is consistent after every step. */
+/* Fails each allocation in turn, for one moment: the state is consistent after every step. */
 static void each_allocation_fails_in_turn(void **state)
 {
     struct world *w = *state;
@@ -703,7 +716,7 @@ static void each_allocation_fails_in_turn(void **state)
         failed = w->heap.after == 0;
         w->heap.after = -1;
         world_commit(w);
-        story(w); /* with memory again it all works */
+        story(w); /* with memory again, everything works */
         world_commit(w);
         world_later(w, 2000);
     }
@@ -733,7 +746,7 @@ static void starting_without_memory(void **state)
     assert_true(n > 10);
 }
 
-/* The server's record does not fit into memory: the batch is handed out when it does. */
+/* The server's record does not fit into memory: the batch is handed out as soon as it fits. */
 static void no_memory_for_the_epoch_record(void **state)
 {
     struct world *w = *state;
@@ -741,7 +754,8 @@ static void no_memory_for_the_epoch_record(void **state)
     unsigned refused = 0;
 
     memset(text, 't', sizeof(text) - 1);
-    for (size_t len = 1; len < sizeof(text) - 1; len += 5) { /* wherever the buffer is full */
+    /* At every length at which the buffer may be full. */
+    for (size_t len = 1; len < sizeof(text) - 1; len += 5) {
         const struct hf_batch *batch;
         world_crash(w);
         world_start(w);
@@ -824,7 +838,7 @@ static void random_step(struct world *w, uint64_t *seed)
         w->heap.after = -1;
 }
 
-/* Every invariant holds after every step, whatever comes in whatever order. */
+/* Checks every invariant after every random step. */
 static void storm(void **state)
 {
     struct world *w = *state;

@@ -1,4 +1,4 @@
-/* What the core tells of locks and waits that have ended (ADM-11, core/ending.h). */
+/* What the core reports about locks and waits that have ended (ADM-11, core/ending.h). */
 #include "core_world.h"
 
 #define GRANTED HF_STAT_GRANTED
@@ -8,7 +8,7 @@ enum { TOLD_MAX = 16 };
 static struct hf_ending told[TOLD_MAX];
 static char told_client[TOLD_MAX][32];
 static unsigned n_told;
-static bool deaf; /* it hears of endings, and wants to be told of none */
+static bool deaf; /* the listener hears of endings, and wants none reported */
 
 static void on_ending(void *ctx, const struct hf_ending *ending)
 {
@@ -35,7 +35,7 @@ static void listen_to(struct world *w)
     hf_core_tell_endings(w->core, heard, on_ending, told);
 }
 
-/* The oldest that was told is this one; forgets it. */
+/* Expects that the oldest report is this one, and forgets it. */
 static void expect(enum hf_end end, bool wait, const char *client, uint64_t first, uint64_t last)
 {
     assert_true(n_told > 0);
@@ -49,7 +49,8 @@ static void expect(enum hf_end end, bool wait, const char *client, uint64_t firs
     memmove(told_client, told_client + 1, n_told * sizeof(told_client[0]));
 }
 
-/* An UNLOCK of the middle ends just that; what is left ends later, and was held all the time. */
+/* An UNLOCK of the middle ends exactly that range; the rest ends later, and was held all the time.
+ */
 static void an_unlock_ends_its_range(void **state)
 {
     struct world *w = *state;
@@ -73,7 +74,7 @@ static void an_unlock_ends_its_range(void **state)
     assert_int_equal(n_told, 0);
 }
 
-/* Neighbours that become one are held on; a range that changes its mode is told. */
+/* Locks that merge do not end; a range that changes its mode is reported. */
 static void a_merge_ends_nothing_and_a_conversion_does(void **state)
 {
     struct world *w = *state;
@@ -125,7 +126,8 @@ static void a_crash_and_an_operator_are_told_apart(void **state)
     assert_int_equal(n_told, 0);
 }
 
-/* What is lost after a restart is told file by file, so that `holdfastctl losses` can name it. */
+/* What is lost after a restart is reported file by file, so that `holdfastctl losses` can name it.
+ */
 static void what_is_not_reclaimed_is_told(void **state)
 {
     struct world *w = *state;
@@ -143,7 +145,8 @@ static void what_is_not_reclaimed_is_told(void **state)
     assert_int_equal(n_told, 0);
 }
 
-/* The batch of an UNLOCK fails: the lock is held on, and the waiter waits on. */
+/* The batch of an UNLOCK fails: the lock is still held, the waiter still waits, and the report is
+ * taken back. */
 static void an_end_that_is_undone_is_told(void **state)
 {
     struct world *w = *state;
@@ -163,7 +166,7 @@ static void an_end_that_is_undone_is_told(void **state)
     assert_int_equal(n_told, 0);
 }
 
-/* A merge whose batch fails brings back a lock of which no end was told. */
+/* A merge whose batch fails brings back a lock whose end was never reported. */
 static void a_merge_that_is_undone_tells_nothing(void **state)
 {
     struct world *w = *state;
@@ -190,11 +193,11 @@ static int tear_down(void **state)
 {
     n_told = 0;
     world_close(*state);
-    assert_int_equal(n_told, 0); /* the end of the process ends no lock */
+    assert_int_equal(n_told, 0); /* the process stops, which ends no lock */
     return 0;
 }
 
-/* What the listener does not want is not told, and neither is that it was undone. */
+/* An ending that the listener does not want is not reported, and neither is its undoing. */
 static void what_is_not_wanted_is_not_told(void **state)
 {
     struct world *w = *state;
@@ -212,7 +215,8 @@ static void what_is_not_wanted_is_not_told(void **state)
 }
 
 /* How long the oldest request has waited, and how many wait by export: for metrics. A request that
- * is being granted waits no more; one whose grant is undone waits again, since it came. */
+ * is being granted waits no more; one whose grant is undone waits again, and its wait counts from
+ * its arrival. */
 static void waits_are_counted(void **state)
 {
     struct world *w = *state;
@@ -231,7 +235,7 @@ static void waits_are_counted(void **state)
     assert_false(hf_core_view_waits(w->core, 1, &name, &waiting));
     w->by_hand = true;
     assert_int_equal(UNLOCK(w, .len = 10), GRANTED);
-    assert_int_equal(world_status(w).oldest_wait_ms, 0); /* client 3 came just now */
+    assert_int_equal(world_status(w).oldest_wait_ms, 0); /* client 3 has come a moment ago */
     assert_true(hf_core_view_waits(w->core, 0, &name, &waiting));
     assert_int_equal(waiting, 1);
     assert_true(world_commit_one(w, HF_EIO));

@@ -5,7 +5,7 @@
 #define DENIED  HF_STAT_DENIED
 #define BLOCKED HF_STAT_BLOCKED
 
-/* A server whose handles begin with "e" and the number of the export. */
+/* Stands in for a server whose handles begin with "e" and the number of the export. */
 static struct hf_bytes identity(struct hf_bytes fh, uint8_t room[HF_IDENTITY_MAX])
 {
     if (fh.len < 2 || fh.len > HF_IDENTITY_MAX || fh.data[0] != 'e')
@@ -26,7 +26,8 @@ static int open_merged(void **state)
     return 0;
 }
 
-/* As lockd, which locks the inode: another owner is refused, and an owner meets its own lock. */
+/* Two handles of one inode are one file, as for lockd: another owner is refused, and an owner meets
+ * its own lock. */
 static void two_handles_are_one_file(void **state)
 {
     struct world *w = *state;
@@ -45,7 +46,7 @@ static void two_handles_are_one_file(void **state)
     assert_int_equal(LOCK(w, .client = 2, .fh = "e1file", .len = 10), GRANTED);
 }
 
-/* A client finds the wait that a callback is about by the handle that it has sent itself. */
+/* A client finds the wait of a callback by the handle that it has sent itself. */
 static void a_callback_has_the_handle_of_the_request(void **state)
 {
     struct world *w = *state;
@@ -60,7 +61,7 @@ static void a_callback_has_the_handle_of_the_request(void **state)
     assert_true(hf_bytes_equal(call.fh, hf_bytes_str("e3file")));
 }
 
-/* The record has one of the handles; a client may reclaim by another. */
+/* The record has one of the handles; a client may reclaim by the other. */
 static void a_reclaim_may_come_by_another_handle(void **state)
 {
     struct world *w = *state;
@@ -73,8 +74,8 @@ static void a_reclaim_may_come_by_another_handle(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
 }
 
-/* What was recorded when handles were files: one of two owners keeps the bytes, the other one's
- * loss is reported, and the server starts. */
+/* Records of a version that took each handle for a file: one of two owners keeps the bytes, the
+ * other one's loss is reported, and the server starts. */
 static void records_of_two_handles_are_merged(void **state)
 {
     struct world *w = *state;

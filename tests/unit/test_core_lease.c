@@ -40,7 +40,7 @@ static struct hf_lease_row apply(struct database *db, const struct hf_lease_orde
     return *row;
 }
 
-/* Does what the lease wants at this moment, with an answer after took_ms; what it did. */
+/* Does what the lease wants at this moment, with an answer after took_ms; returns what it did. */
 static enum hf_lease_action step(struct hf_lease *lease, struct database *db, uint64_t now,
                                  uint64_t took_ms)
 {
@@ -52,13 +52,14 @@ static enum hf_lease_action step(struct hf_lease *lease, struct database *db, ui
     if (action == HF_LEASE_NOTHING)
         return action;
     order = hf_lease_begin(lease, action, now);
-    assert_int_equal(hf_lease_next(lease, now), HF_LEASE_NOTHING); /* one at a time */
+    /* Only one transaction at a time. */
+    assert_int_equal(hf_lease_next(lease, now), HF_LEASE_NOTHING);
     row = apply(db, &order, &result);
     hf_lease_end(lease, now + took_ms, result, &row);
     return action;
 }
 
-/* Steps at every deadline until the lease does `action`; the moment at which it began. */
+/* Steps at every deadline until the lease does `action`; returns the moment at which that began. */
 static uint64_t until(struct hf_lease *lease, struct database *db, enum hf_lease_action action,
                       uint64_t now)
 {
@@ -127,8 +128,8 @@ static void counts_from_before_it_was_sent(void **state)
     assert_int_equal(hf_lease_state(&lease, 2000), HF_LEASE_SUSPENDED);
 }
 
-/* HA-04c: HA-02: a renewal that succeeds too late does not count; the next one makes it active
- * again, without a new epoch. */
+/* HA-04c: a renewal that succeeds too late does not count; the next one makes the owner active
+ * again, without a new epoch (HA-02). */
 static void comes_back_after_a_stall(void **state)
 {
     struct database db = fresh();
@@ -162,7 +163,7 @@ static void a_commit_renews(void **state)
     hf_lease_end(&lease, 1150, result, &row);
     assert_int_equal(hf_lease_valid_until(&lease), 1900);
     assert_int_equal(hf_lease_deadline(&lease, 1150), 1300);
-    /* Expected another heartbeat: not applied, not lost. */
+    /* A commit that expected another heartbeat was not applied, and the lease is not lost. */
     hf_lease_begin(&lease, HF_LEASE_COMMIT, 1160);
     hf_lease_end(&lease, 1165, HF_LEASE_REFUSED, &row);
     assert_int_equal(hf_lease_state(&lease, 1165), HF_LEASE_ACTIVE);
@@ -195,7 +196,7 @@ static void repeats_what_failed(void **state)
     assert_int_equal(hf_lease_state(&lease, 5001), HF_LEASE_SUSPENDED);
     assert_int_equal(step(&lease, &db, 5001, 1), HF_LEASE_RENEW);
     assert_int_equal(hf_lease_state(&lease, 5002), HF_LEASE_ACTIVE);
-    /* And if another process took it meanwhile, the poll tells. */
+    /* And if another process has taken the lease meanwhile, the poll tells. */
     for (uint64_t at = 5201; at < 7000; at += 400)
         fails(&lease, hf_lease_next(&lease, at), at, at + 400);
     db.row = (struct hf_lease_row){.epoch = 2, .nonce = 9, .heartbeat = 30};
@@ -204,7 +205,7 @@ static void repeats_what_failed(void **state)
 }
 
 /* An owner that leaves is silent at once: after two transactions without an answer it polls,
- * however long its lease would have been valid. */
+ * however long its lease was still valid. */
 static void leaving_it_polls(void **state)
 {
     struct database db = fresh();
@@ -250,7 +251,7 @@ static void begins_the_count_anew(void **state)
     (void)state;
     for (int how = 0; how < CASES; how++) {
         struct database db = {.row = {.epoch = 7, .nonce = 1, .heartbeat = 100}};
-        uint64_t first_ms = 2000; /* the answer from which the count starts */
+        uint64_t first_ms = 2000; /* the count starts from this answer */
         struct hf_lease lease;
 
         hf_lease_init(&lease, &defaults, 5);
@@ -272,8 +273,8 @@ static void begins_the_count_anew(void **state)
     }
 }
 
-/* HA-02: a poll that was answered late shows nothing, not even as the first of a series: the count
- * starts with the answer to the next. */
+/* HA-02: a poll that was answered late proves nothing, and does not even begin a series: the count
+ * starts with the next answer. */
 static void a_late_answer_begins_no_count(void **state)
 {
     struct database db = {.row = {.epoch = 7, .nonce = 1, .heartbeat = 100}};
@@ -298,7 +299,8 @@ static void a_late_answer_shows_a_release(void **state)
     assert_int_equal(step(&lease, &db, 1250, 0), HF_LEASE_TAKE);
 }
 
-/* HA-04: an owner whose renewal is not answered wakes when its lease runs out, to be silent. */
+/* HA-04: an owner whose renewal is not answered wakes when its lease runs out, in order to be
+ * silent. */
 static void wakes_at_the_end_of_the_lease(void **state)
 {
     struct database db = fresh();
@@ -338,7 +340,7 @@ static void one_of_two_takers(void **state)
     assert_true(until(&leases[1], &db, HF_LEASE_TAKE, at + 5) >= at + 1005);
 }
 
-/* HA-02: a take in doubt gives nothing by itself; if the row turns out to be ours, a renewal does.
+/* HA-02: a take in doubt does not give the lease; if the row turns out to be ours, a renewal does.
  */
 static void a_take_in_doubt(void **state)
 {
@@ -362,7 +364,8 @@ static void a_take_in_doubt(void **state)
     assert_int_equal(hf_lease_epoch(&lease), 1);
 }
 
-/* HA-03: a process whose service was taken is lost, and begins a new life with an empty memory. */
+/* HA-03: a process whose service was taken has lost it, and begins a new term with an empty memory.
+ */
 static void loses_to_another(void **state)
 {
     struct database db = fresh();
@@ -395,7 +398,8 @@ static void moves(void **state)
     hf_lease_step_down(&lease, HF_LEASE_UNTIL_TAKEN, 1100);
     assert_int_equal(hf_lease_state(&lease, 1100), HF_LEASE_LEAVING);
     assert_false(hf_lease_is_valid(&lease, 1100));
-    assert_int_equal(step(&lease, &db, 1200, 0), HF_LEASE_RENEW); /* nothing was dropped yet */
+    /* The addresses were not dropped yet. */
+    assert_int_equal(step(&lease, &db, 1200, 0), HF_LEASE_RENEW);
     assert_false(hf_lease_is_valid(&lease, 1200));
     hf_lease_silent(&lease);
     assert_int_equal(step(&lease, &db, 1210, 1), HF_LEASE_RELEASE);
@@ -416,7 +420,8 @@ static void moves(void **state)
     assert_int_equal(hf_lease_state(&other, 7000), HF_LEASE_ACTIVE);
 }
 
-/* HA-07: a manager's release holds back until it says take; also while a take is in progress. */
+/* HA-07: a release by a manager holds the node back until the manager says take; also while a take
+ * is in progress. */
 static void held_back_until_told(void **state)
 {
     struct database db = fresh();
@@ -444,7 +449,8 @@ static void held_back_until_told(void **state)
     assert_true(db.row.released);
 }
 
-/* HA-05: a release in doubt is repeated; one that another node already used means the same. */
+/* HA-05: a release in doubt is repeated; if another node has taken the lease meanwhile, the release
+ * did happen. */
 static void a_release_in_doubt(void **state)
 {
     struct database db = fresh();
@@ -467,7 +473,8 @@ static void a_release_in_doubt(void **state)
     assert_int_equal(hf_lease_state(&lease, 2300), HF_LEASE_LOST);
 }
 
-/* The time after which it is taken back counts from the release, not from the order to move. */
+/* The time after which the service is taken back counts from the release, not from the order to
+ * move. */
 static void a_slow_move_is_taken_back_later(void **state)
 {
     struct database db = fresh();
@@ -484,7 +491,7 @@ static void a_slow_move_is_taken_back_later(void **state)
     assert_int_equal(until(&lease, &db, HF_LEASE_TAKE, 4000), 4000 + 5000);
 }
 
-/* What an operator accepted is one alarm: the next waits for the operator again. */
+/* An operator accepts one alarm at a time: the next one waits for the operator again. */
 static void a_second_alarm_is_accepted_anew(void **state)
 {
     struct database db = fresh();
@@ -513,9 +520,9 @@ static void a_second_alarm_is_accepted_anew(void **state)
 static void went_back_in_time(void **state)
 {
     static const struct hf_lease_row shown[] = {
-        {.epoch = 3, .nonce = 77, .heartbeat = 40},                 /* commits are missing */
-        {.epoch = 2, .nonce = 8, .heartbeat = 60},                  /* the take is missing */
-        {.epoch = 3, .nonce = 8, .heartbeat = 60},                  /* and another one was made */
+        {.epoch = 3, .nonce = 77, .heartbeat = 40}, /* commits are missing */
+        {.epoch = 2, .nonce = 8, .heartbeat = 60},  /* the row lacks our take */
+        {.epoch = 3, .nonce = 8, .heartbeat = 60},  /* the row has another take instead */
         {.epoch = 0, .nonce = 0, .heartbeat = 0, .released = true}, /* everything is */
     };
 
@@ -531,7 +538,8 @@ static void went_back_in_time(void **state)
         assert_int_equal(hf_lease_state(&lease, 1200), HF_LEASE_ALARM);
         assert_false(hf_lease_is_valid(&lease, 1200));
         assert_false(hf_lease_is_owner(&lease));
-        /* Written into the row, so that another process does not go on; then nothing more. */
+        /* The alarm is written into the row, so that no other process goes on; then nothing more is
+         * done. */
         assert_int_equal(step(&lease, &db, 1200, 0), HF_LEASE_RAISE_ALARM);
         assert_true(db.row.alarm);
         for (uint64_t at = 1400; at < 9000; at += 200)
@@ -543,13 +551,14 @@ static void went_back_in_time(void **state)
         assert_false(hf_lease_accept(&lease));
         hf_lease_reset(&lease, 79, 9000);
         until(&lease, &db, HF_LEASE_TAKE, 9000);
-        assert_true(hf_lease_epoch(&lease) > 3); /* that was used, whatever the row said */
+        /* Above every epoch that was ever used, whatever the row says. */
+        assert_true(hf_lease_epoch(&lease) > 3);
     }
 }
 
 /*
  * HA-08: a database that lost heartbeats is noticed although another process took the service since
- * and its heartbeats have passed the lost ones; a takeover by which nothing was lost is none.
+ * and its heartbeats have passed the lost ones; a takeover that lost nothing raises no alarm.
  */
 static void went_back_and_was_taken(void **state)
 {
@@ -557,9 +566,11 @@ static void went_back_and_was_taken(void **state)
         struct hf_lease_past past;
         enum hf_lease_state becomes;
     } shown[] = {
-        {{.epoch = 3, .nonce = 77, .until = 51}, HF_LEASE_ALARM}, /* taken before our heartbeat */
-        {{.epoch = 3, .nonce = 8, .until = 60}, HF_LEASE_ALARM},  /* epoch 3 was another one's */
-        {{.epoch = 2, .nonce = 77, .until = 60}, HF_LEASE_ALARM}, /* epoch 3 never was */
+        {{.epoch = 3, .nonce = 77, .until = 51},
+         HF_LEASE_ALARM}, /* the row was taken before our last heartbeat */
+        {{.epoch = 3, .nonce = 8, .until = 60},
+         HF_LEASE_ALARM}, /* epoch 3 belonged to another owner */
+        {{.epoch = 2, .nonce = 77, .until = 60}, HF_LEASE_ALARM}, /* epoch 3 never existed */
         {{.epoch = 3, .nonce = 77, .until = 52}, HF_LEASE_LOST},
         {{.epoch = 0, .nonce = 0, .until = 60}, HF_LEASE_LOST}, /* forgotten, or accepted */
     };
@@ -616,17 +627,19 @@ static void the_alarm_is_for_all(void **state)
     step(&lease, &db, 1200, 0);
     assert_int_equal(hf_lease_state(&owner, 1200), HF_LEASE_ALARM);
     assert_int_equal(hf_lease_state(&lease, 1200), HF_LEASE_ALARM);
-    assert_int_equal(step(&lease, &db, 1400, 0), HF_LEASE_POLL); /* it is there already */
+    /* The alarm is in the row already. */
+    assert_int_equal(step(&lease, &db, 1400, 0), HF_LEASE_POLL);
     assert_true(hf_lease_accept(&lease) && hf_lease_accept(&owner));
     assert_int_equal(step(&lease, &db, 1500, 0), HF_LEASE_CLEAR);
-    assert_int_equal(step(&owner, &db, 1500, 0), HF_LEASE_CLEAR); /* refused: the other did it */
+    /* The order is refused, because the other process cleared the alarm. */
+    assert_int_equal(step(&owner, &db, 1500, 0), HF_LEASE_CLEAR);
     assert_int_equal(until(&owner, &db, HF_LEASE_POLL, 1500), 1700);
     assert_int_equal(hf_lease_state(&lease, 1700), HF_LEASE_LOST);
     assert_int_equal(hf_lease_state(&owner, 1700), HF_LEASE_LOST);
     assert_true(db.row.released);
 }
 
-/* HA-08: a database that forgets the alarm as well is told again. */
+/* HA-08: a database that forgets the alarm as well is told of it again. */
 static void the_alarm_is_forgotten(void **state)
 {
     struct database db = fresh();

@@ -1,8 +1,7 @@
-/*
- * The lives of a client over restarts of ours (CRS-02). A client restarts, and its new life locks
- * before its notice comes; then we restart. The notice, which comes late, takes what the old life
- * had, and nothing that the new life has: a byte would have two owners.
- */
+/* The incarnations of a client over restarts of ours (CRS-02). A client restarts, and its new
+ * incarnation locks before its notice comes; then we restart. The notice, which comes late, takes
+ * what the old incarnation had and nothing that the new one has; otherwise a byte would have two
+ * owners. */
 #include "core_world.h"
 
 #define GRANTED HF_STAT_GRANTED
@@ -18,7 +17,7 @@ static void notice(struct world *w, int32_t number)
     world_step(w);
 }
 
-/* The file is free for client 2, which asks for it and gives it back. */
+/* True if the file is free: client 2 asks for it, and gives it back. */
 static bool is_free(struct world *w, const char *fh)
 {
     if (LOCK(w, .client = 2, .fh = fh) != GRANTED)
@@ -27,7 +26,7 @@ static bool is_free(struct world *w, const char *fh)
     return true;
 }
 
-/* The record of client 1, the only one, whose bytes stay where they are until the next commit. */
+/* The record of client 1, the only client; its bytes are valid until the next commit. */
 static struct hf_record_client record_of(const struct world *w)
 {
     struct hf_record_client record;
@@ -40,8 +39,8 @@ static struct hf_record_client record_of(const struct world *w)
     return record;
 }
 
-/* What every test begins with: client 1 holds "old" in its first life, state 5, and "new" in its
- * second, state 7, whose notice has not come. Grace in which nothing but conflicts is refused. */
+/* Prepares each test: client 1 holds "old" in its first incarnation, state 5, and "new" in its
+ * second, state 7, whose notice has not come. Grace refuses nothing but conflicts. */
 static void lock_in_two_lives(struct world *w)
 {
     world_crash(w);
@@ -51,7 +50,8 @@ static void lock_in_two_lives(struct world *w)
     assert_int_equal(LOCK(w, .fh = "new", .state = 7), GRANTED);
 }
 
-/* Clients reclaim without a state number: the lock is still of the life that took it. */
+/* Clients reclaim without a state number: the lock still belongs to the incarnation that took it.
+ */
 static void a_late_notice_spares_what_was_reclaimed(void **state)
 {
     struct world *w = *state;
@@ -64,11 +64,11 @@ static void a_late_notice_spares_what_was_reclaimed(void **state)
     assert_true(is_free(w, "old"));
     notice(w, 7); /* the same again */
     assert_false(is_free(w, "new"));
-    notice(w, 9); /* and the next restart */
+    notice(w, 9); /* and then the notice of the next restart */
     assert_true(is_free(w, "new"));
 }
 
-/* The notice comes before the reclaim, which is then still to be granted. */
+/* The notice comes before the reclaim, which must then still be granted. */
 static void a_late_notice_spares_what_is_to_be_reclaimed(void **state)
 {
     struct world *w = *state;
@@ -81,7 +81,7 @@ static void a_late_notice_spares_what_is_to_be_reclaimed(void **state)
     assert_false(is_free(w, "new"));
 }
 
-/* Locks are not recorded, but which life asks must be known as well. */
+/* Where locks are not recorded, the incarnation that asks must be known as well. */
 static void a_late_notice_without_recorded_locks(void **state)
 {
     struct world *w = *state;
@@ -100,7 +100,7 @@ static void a_late_notice_without_recorded_locks(void **state)
     assert_true(is_free(w, "old"));
 }
 
-/* Twice restarted, by the client and by us; and a grant by callback instead of an answer. */
+/* The client and the server restart twice, and a grant comes by callback instead of by answer. */
 static void lives_are_counted_over_many_restarts(void **state)
 {
     struct world *w = *state;
@@ -114,7 +114,8 @@ static void lives_are_counted_over_many_restarts(void **state)
     world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_ACCEPTED);
     world_restart(w);
     assert_int_equal(LOCK(w, .fh = "third", .reclaim = true), GRANTED);
-    notice(w, 7); /* of the life in the middle: its own locks stay, for what it knows */
+    /* The notice of the incarnation in between: it still has its own locks, as far as it knows. */
+    notice(w, 7);
     assert_true(is_free(w, "old"));
     assert_false(is_free(w, "new"));
     notice(w, 9);
@@ -126,7 +127,7 @@ static void lives_are_counted_over_many_restarts(void **state)
     assert_false(is_free(w, "third"));
 }
 
-/* The client's record is the same again once its notice has come: an older version can read it. */
+/* Once its notice has come, the client's record is the same again: an older version can read it. */
 static void the_record_tells_lives_apart_for_as_long_as_needed(void **state)
 {
     struct world *w = *state;
@@ -139,7 +140,7 @@ static void the_record_tells_lives_apart_for_as_long_as_needed(void **state)
     assert_int_equal(record_of(w).state, 7);
 }
 
-/* So it is when the operator has released all that the client had. */
+/* The record is also the same again when the operator has released all that the client had. */
 static void a_release_of_all_ends_former_lives(void **state)
 {
     struct world *w = *state;
@@ -155,7 +156,7 @@ static void a_release_of_all_ends_former_lives(void **state)
     assert_int_equal(record_of(w).lives.n, 0);
 }
 
-/* A forged notice was refuted: the client has the life and the record that it had. */
+/* A forged notice was refuted: the client has the incarnation and the record that it had. */
 static void a_refuted_notice_leaves_one_life(void **state)
 {
     struct world *w = *state;
@@ -176,9 +177,9 @@ static void a_refuted_notice_leaves_one_life(void **state)
     assert_int_equal(record_of(w).lives.n, 0);
 }
 
-/* We are killed while a forged notice is verified: its life is recorded, and no answer refutes it.
- * What the client had before, and reclaims, is still of its first life, and goes with the FREE_ALL
- * of that; what came later goes with the next notice. */
+/* The server is killed while it verifies a forged notice: the new incarnation is recorded, and no
+ * answer refutes it. What the client had before, and reclaims, still belongs to its first
+ * incarnation, and goes with the FREE_ALL of that; what came later goes with the next notice. */
 static void a_forged_notice_that_our_restart_cut_off(void **state)
 {
     struct world *w = *state;
@@ -220,7 +221,8 @@ static void what_is_reclaimed_after_a_notice_stays(void **state)
     assert_true(is_free(w, "old"));
 }
 
-/* The store refuses the first grant of the new life, and with it the record of that life. */
+/* The store refuses the first grant of the new incarnation, and with it the record of that
+ * incarnation. */
 static void a_failed_commit_leaves_no_life_unrecorded(void **state)
 {
     struct world *w = *state;
@@ -241,8 +243,8 @@ static void a_failed_commit_leaves_no_life_unrecorded(void **state)
     assert_true(is_free(w, "old"));
 }
 
-/* The notice is being verified, and its release is not durable yet, when we restart: it is repeated
- * after that. What the client got meanwhile, without a state number, stays. */
+/* The server restarts while a notice is being verified and its release is not durable: the notice
+ * is repeated after that. What the client got meanwhile, without a state number, stays. */
 static void a_notice_that_our_restart_cut_off_is_repeated(void **state)
 {
     struct world *w = *state;
@@ -262,8 +264,8 @@ static void a_notice_that_our_restart_cut_off_is_repeated(void **state)
     assert_true(is_free(w, "old"));
 }
 
-/* We are killed in the middle of a release that is made in slices. The client repeats its notice,
- * which takes the rest of what its old life had. */
+/* The server is killed in the middle of a release in slices. The client repeats its notice, which
+ * takes the rest of what its old incarnation had. */
 static void a_release_in_slices_that_was_cut_off(void **state)
 {
     struct world *w = *state;
@@ -293,8 +295,8 @@ static void a_release_in_slices_that_was_cut_off(void **state)
     assert_false(is_free(w, "new"));
 }
 
-/* A client that tells its new state when it reclaims: the lock is of the new life from then on,
- * also after another restart. */
+/* A client tells its new state when it reclaims: the lock belongs to the new incarnation from then
+ * on, also after another restart. */
 static void a_reclaim_that_tells_a_state_is_recorded(void **state)
 {
     struct world *w = *state;
@@ -313,7 +315,7 @@ static void a_reclaim_that_tells_a_state_is_recorded(void **state)
     assert_false(is_free(w, "kept"));
 }
 
-/* NM_LOCK over a lock that is recorded makes a recorded lock of the new life. */
+/* An NM_LOCK over a recorded lock makes it a recorded lock of the new incarnation. */
 static void an_unmonitored_lock_over_a_recorded_one(void **state)
 {
     struct world *w = *state;
@@ -331,8 +333,8 @@ static void an_unmonitored_lock_over_a_recorded_one(void **state)
     assert_true(is_free(w, "old"));
 }
 
-/* The first lock told no state number, a request that had to wait told the first: the notice of the
- * next life still takes what the first had, and only that. */
+/* The first lock told no state number, and a request that had to wait told the first one: the
+ * notice of the next incarnation still takes what the first had, and only that. */
 static void a_state_that_was_told_late(void **state)
 {
     struct world *w = *state;
@@ -346,7 +348,8 @@ static void a_state_that_was_told_late(void **state)
     assert_false(is_free(w, "new"));
 }
 
-/* In strict grace a repeat of what the new life took before our restart is still a repeat. */
+/* In strict grace, a repeat of what the new incarnation took before our restart is still a repeat.
+ */
 static void a_repeat_of_the_new_life_in_strict_grace(void **state)
 {
     struct world *w = *state;
@@ -365,7 +368,7 @@ static void a_repeat_of_the_new_life_in_strict_grace(void **state)
     assert_true(is_free(w, "old"));
 }
 
-/* More lives than are told apart: the newest counts. */
+/* There are more incarnations than the record can tell apart: the newest ones count. */
 static void many_lives_before_a_notice(void **state)
 {
     struct world *w = *state;
@@ -378,10 +381,10 @@ static void many_lives_before_a_notice(void **state)
     assert_int_equal(LOCK(w, .fh = "newest", .state = 23), GRANTED);
     world_restart(w);
     assert_int_equal(LOCK(w, .fh = "newest", .reclaim = true), GRANTED);
-    notice(w, 17); /* the oldest that is told apart: what it and later ones have stays */
+    notice(w, 17); /* the oldest incarnation that is told apart: its locks and later ones stay */
     assert_true(is_free(w, "old"));
     assert_true(is_free(w, "new"));
-    assert_int_equal(world_status(w).locks, 4); /* 17, 19, 21 and 23 */
+    assert_int_equal(world_status(w).locks, 4); /* the locks of 17, 19, 21 and 23 */
     assert_false(is_free(w, "newest"));
     notice(w, 23);
     assert_true(is_free(w, "middle"));

@@ -40,7 +40,7 @@ static void owners_differ_in_each_part(void **state)
     assert_int_equal(LOCK(w, .client = 1, .svid = 2), DENIED);
     assert_int_equal(LOCK(w, .client = 1, .oh = "another"), DENIED);
     assert_int_equal(LOCK(w, .client = 2), DENIED);
-    w->at = world_addr(77); /* the same name from another address is another client */
+    w->at = world_addr(77); /* a client with the same name at another address is another client */
     assert_int_equal(LOCK(w, .client = 1), DENIED);
     assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
     assert_int_equal(locks_held(w), 1);
@@ -96,7 +96,7 @@ static void upgrade_and_downgrade(void **state)
     assert_int_equal(LOCK(w, .off = 10, .len = 10, .shared = true), GRANTED);
     assert_int_equal(locks_held(w), 1);
     assert_int_equal(LOCK(w, .client = 2, .off = 0, .len = 30, .shared = true), GRANTED);
-    assert_int_equal(LOCK(w, .off = 5, .len = 1), DENIED); /* client 2 reads there */
+    assert_int_equal(LOCK(w, .off = 5, .len = 1), DENIED); /* client 2 has a shared lock there */
     assert_int_equal(TEST(w, .client = 3, .off = 5, .len = 1, .shared = true), GRANTED);
 }
 
@@ -114,7 +114,8 @@ static void ends_of_the_range(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 5, .len = 0), DENIED);
     assert_int_equal(LOCK(w, .client = 2, .off = 0, .len = UINT64_MAX), GRANTED);
     assert_int_equal(UNLOCK(w, .client = 2, .off = 1, .len = 0), GRANTED);
-    assert_int_equal(LOCK(w, .off = 1, .len = UINT64_MAX), GRANTED); /* all but the first byte */
+    /* Everything but the first byte. */
+    assert_int_equal(LOCK(w, .off = 1, .len = UINT64_MAX), GRANTED);
     assert_int_equal(locks_held(w), 2);
 }
 
@@ -142,10 +143,11 @@ static void oversized_arguments(void **state)
     big[60] = '\0';
     assert_int_equal(LOCK(w, .fh = big, .oh = big), GRANTED);
     assert_int_equal(UNLOCK(w, .fh = big, .oh = big), GRANTED);
-    assert_int_equal(LOCK(w, .fh = "", .oh = ""), GRANTED); /* empty is a handle like any other */
+    /* An empty handle is a handle like any other. */
+    assert_int_equal(LOCK(w, .fh = "", .oh = ""), GRANTED);
 }
 
-/* The longest name that the wire allows is a name. */
+/* A name of the greatest length that the wire allows is accepted. */
 static void longest_name(void **state)
 {
     static char longest[HF_NAME_MAX + 1];
@@ -185,8 +187,8 @@ static void test_names_the_holder(void **state)
     assert_int_equal(world_status(w).nlm_clients, 1);
 }
 
-/* NLM-08b: SPEC 4: UNLOCK of nothing is GRANTED; so is CANCEL, unless the owner holds it: DENIED.
- */
+/* NLM-08b: UNLOCK of nothing is GRANTED; so is CANCEL, unless the owner holds the range: then it is
+ * DENIED (SPEC section 4). */
 static void unlock_and_cancel_of_nothing(void **state)
 {
     struct world *w = *state;
@@ -202,7 +204,7 @@ static void unlock_and_cancel_of_nothing(void **state)
     assert_int_equal(locks_held(w), 1);
 }
 
-/* NLM-03a: the first who waits is served first, and is called as it asked. */
+/* NLM-03a: the first waiter is served first, and is called in the way that it asked for. */
 static void waiters_first_in_first_out(void **state)
 {
     struct world *w = *state;
@@ -244,7 +246,7 @@ static void a_lock_that_does_not_wait_ignores_the_queue(void **state)
     assert_int_equal(LOCK(w, .client = 3, .off = 12, .len = 8), GRANTED);
     assert_int_equal(TEST(w, .client = 4, .off = 9, .len = 1), DENIED);
     assert_int_equal(LOCK(w, .client = 4, .off = 9, .len = 1), DENIED);
-    UNLOCK(w, .client = 1); /* client 2 waits on, for client 3 now */
+    UNLOCK(w, .client = 1); /* client 2 still waits, now for client 3 */
     assert_int_equal(world_status(w).waiters, 1);
     UNLOCK(w, .client = 3);
     assert_int_equal(world_status(w).waiters, 0);
@@ -263,8 +265,10 @@ static void blocking_newcomers_do_not_overtake(void **state)
     assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 3, .len = 10, .shared = true, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 4, .off = 10, .len = 5, .block = true), GRANTED);
-    assert_int_equal(LOCK(w, .client = 1, .len = 10), GRANTED); /* its own upgrade may */
-    assert_int_equal(LOCK(w, .client = 1, .len = 12), DENIED);  /* client 4 holds byte 10 */
+    /* An upgrade of its own lock may overtake. */
+    assert_int_equal(LOCK(w, .client = 1, .len = 10), GRANTED);
+    /* denied, because client 4 holds byte 10. */
+    assert_int_equal(LOCK(w, .client = 1, .len = 12), DENIED);
 }
 
 static bool is_called(struct world *w, const char *host)
@@ -301,7 +305,7 @@ static void a_writer_is_not_starved_by_blocking_readers(void **state)
     UNLOCK(w, .client = WRITER);
     while (world_call_of(w, HF_OUTCALL_GRANTED).id != 0)
         after++;
-    assert_int_equal(after, READERS - 1); /* all that have asked again; the last has not */
+    assert_int_equal(after, READERS - 1); /* all other readers have asked again */
     print_message("# note: a writer beside %d readers that lock again at once: granted after %u "
                   "unlocks, %u readers were granted before it\n",
                   READERS, unlocks, overtaken);
@@ -327,7 +331,7 @@ static void readers_are_granted_together(void **state)
     assert_int_equal(world_status(w).waiters, 1);
 }
 
-/* When a range gets free, a waiter for another range sleeps on. */
+/* When a range becomes free, only waiters that can use it wake up. */
 static void only_who_can_use_it_wakes(void **state)
 {
     struct world *w = *state;
@@ -350,14 +354,16 @@ static void repeat_and_cancel(void **state)
     LOCK(w, .client = 1, .len = 10, .shared = true);
     assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
-    assert_int_equal(LOCK(w, .client = 2, .len = 10), DENIED); /* it may also ask without waiting */
+    /* A repeat may also ask without waiting. */
+    assert_int_equal(LOCK(w, .client = 2, .len = 10), DENIED);
     assert_int_equal(world_status(w).waiters, 1);
     LOCK(w, .client = 3, .len = 10, .shared = true, .block = true);
-    assert_int_equal(CANCEL(w, .client = 2, .len = 9), GRANTED); /* another range: not it */
+    /* A CANCEL of another range does not match. */
+    assert_int_equal(CANCEL(w, .client = 2, .len = 9), GRANTED);
     assert_int_equal(CANCEL(w, .client = 2, .len = 10, .shared = true), GRANTED);
     assert_int_equal(world_status(w).waiters, 2);
     assert_int_equal(CANCEL(w, .client = 2, .len = 10), GRANTED);
-    assert_int_equal(world_status(w).waiters, 0); /* client 3 reads along now */
+    assert_int_equal(world_status(w).waiters, 0); /* client 3 has a shared lock now, too */
     assert_int_equal(CANCEL(w, .client = 3, .len = 10, .shared = true), DENIED);
 }
 
@@ -372,11 +378,12 @@ static void repeat_during_callback(void **state)
     UNLOCK(w, .client = 1);
     call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_equal(LOCK(w, .client = 2, .block = true), GRANTED);
-    world_called(w, call.id, HF_OUTCALL_DENIED); /* a client that no longer waits says so */
+    world_called(w, call.id, HF_OUTCALL_DENIED); /* a client that no longer waits denies */
     assert_int_equal(TEST(w, .client = 1), DENIED);
 }
 
-/* An owner that asks for something else in the range does not wait any more: no callback. */
+/* An owner that asks for something else in the range no longer waits for its callback, so there is
+ * none. */
 static void other_request_stops_the_callback(void **state)
 {
     struct world *w = *state;
@@ -387,12 +394,12 @@ static void other_request_stops_the_callback(void **state)
     UNLOCK(w, .client = 1);
     call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_equal(LOCK(w, .client = 2), GRANTED);
-    world_called(w, call.id, HF_OUTCALL_DENIED); /* says nothing about the new lock */
+    world_called(w, call.id, HF_OUTCALL_DENIED); /* this DENIED says nothing about the new lock */
     assert_int_equal(TEST(w, .client = 1, .shared = true), DENIED);
 }
 
-/* NOT-04c: SPEC 3: a GRANTED denied frees the lock at once; one that fails three times, after 15 s.
- */
+/* NOT-04c: a GRANTED that is denied frees the lock at once; one that fails three times frees it
+ * after 15 s (SPEC section 3). */
 static void denied_and_failed_callbacks(void **state)
 {
     struct world *w = *state;
@@ -424,10 +431,8 @@ static void denied_and_failed_callbacks(void **state)
     assert_int_equal(TEST(w, .client = 4), GRANTED);
 }
 
-/*
- * DENIED to a repeat may come from a client that took the lock by the call before, whose answer was
- * lost: not believed. If none of the calls before can have arrived, it is.
- */
+/* DENIED to a repeat may come from a client that took the lock by an earlier call whose answer was
+ * lost, so it is not believed. If no earlier call can have arrived, it is believed. */
 static void denied_is_believed_of_the_only_call_that_can_have_arrived(void **state)
 {
     static const enum hf_outcall_outcome before[] = {HF_OUTCALL_UNSENT, HF_OUTCALL_FAILED};
@@ -473,8 +478,8 @@ static void a_late_denial_of_one_of_two_copies_is_not_believed(void **state)
     }
 }
 
-/* A waiter that we cannot call (our address or a route is missing) does not know of its lock: that
- * goes to the next waiter, and says nothing about the client, whose other waiters stay. */
+/* A waiter that we cannot call (our address or a route is missing) does not learn of its lock: the
+ * lock goes to the next waiter. This says nothing about the client, whose other waiters stay. */
 static void lock_goes_on_if_its_callback_cannot_leave(void **state)
 {
     struct world *w = *state;
@@ -516,7 +521,8 @@ static void lock_stays_if_its_callback_may_have_arrived(void **state)
     assert_int_equal(TEST(w, .client = 1), DENIED);
 }
 
-/* The same where the answer is a message, which may come after its time. */
+/* The rules are the same when the answer is a message, which may come after its attempt timed out.
+ */
 static void denied_by_message_is_believed_likewise(void **state)
 {
     struct world *w = *state;
@@ -540,7 +546,7 @@ static void denied_by_message_is_believed_likewise(void **state)
     }
 }
 
-/* What a grant did not give, its refusal does not take: the owner still reads, as it did before. */
+/* A refusal takes only what the grant gave: the owner still has its shared lock. */
 static void a_denied_upgrade_leaves_what_was_held(void **state)
 {
     struct world *w = *state;
@@ -554,7 +560,7 @@ static void a_denied_upgrade_leaves_what_was_held(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 0, .len = 10), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 0, .len = 10, .shared = true), GRANTED);
 
-    /* With a part held before, all of it stays until it is unlocked. */
+    /* With a part held before the grant, all of it stays until it is unlocked. */
     LOCK(w, .client = 1, .off = 15, .len = 1);
     assert_int_equal(LOCK(w, .client = 2, .off = 15, .len = 10, .block = true), BLOCKED);
     UNLOCK(w, .client = 1);
@@ -564,11 +570,9 @@ static void a_denied_upgrade_leaves_what_was_held(void **state)
     assert_int_equal(world_status(w).locks, 0);
 }
 
-/*
- * Two threads of one process wait, and what they want overlaps: the second is granted when the
- * client has heard of the first, so that it hears of them in the order in which they count; and
- * what the client took by the first is not lost when it denies the second.
- */
+/* Two threads of one process wait for ranges that overlap. The second is granted only when the
+ * client has heard of the first grant, so that it hears of them in order; and what the client got
+ * by the first grant is not lost when it denies the second. */
 static void overlapping_grants_of_one_owner_go_one_by_one(void **state)
 {
     struct world *w = *state;
@@ -593,7 +597,8 @@ static void overlapping_grants_of_one_owner_go_one_by_one(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 5, .len = 5), DENIED);
 }
 
-/* What an owner holds already is granted, though it still waits to be told of it. */
+/* A waiter whose range its owner holds by another grant is granted; a waiter in another mode waits
+ * its turn. */
 static void a_waiter_that_holds_it_by_another_grant_is_granted(void **state)
 {
     struct world *w = *state;
@@ -604,13 +609,13 @@ static void a_waiter_that_holds_it_by_another_grant_is_granted(void **state)
     LOCK(w, .client = 2, .off = 7, .len = 2, .shared = true, .block = true);
     UNLOCK(w, .client = 1);
     assert_int_equal(LOCK(w, .client = 2, .off = 7, .len = 2, .shared = true, .block = true),
-                     BLOCKED); /* held in another mode: in its turn */
+                     BLOCKED); /* held in another mode, so it waits its turn */
     assert_int_equal(LOCK(w, .client = 2, .off = 5, .len = 2, .block = true), GRANTED);
     assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).offset, 7);
 }
 
-/* GRANTED_RES is taken from the client that was called, and from no other client. */
+/* GRANTED_RES is accepted only from the client that was called. */
 static void granted_res(void **state)
 {
     struct world *w = *state;
@@ -625,8 +630,9 @@ static void granted_res(void **state)
     hf_core_granted_res(w->core, w->now, &stranger, call.id, false);
     assert_int_equal(hf_core_counters(w->core)->granted_res_stranger, 1);
     world_called(w, call.id, HF_OUTCALL_FAILED);                   /* the first attempt timed out */
-    hf_core_granted_res(w->core, w->now, &client2, call.id, true); /* but is answered late */
-    hf_core_granted_res(w->core, w->now, &client2, call.id, false); /* and once more, too late */
+    hf_core_granted_res(w->core, w->now, &client2, call.id, true); /* the answer to it comes late */
+    /* Another answer comes too late. */
+    hf_core_granted_res(w->core, w->now, &client2, call.id, false);
     world_later(w, 60000);
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(TEST(w, .client = 1), DENIED);
@@ -640,7 +646,8 @@ static void granted_res(void **state)
     assert_int_equal(TEST(w, .client = 1), GRANTED);
 }
 
-/* SEC-07b: It answers a message only: the answer to procedure 5 is the reply to the call itself. */
+/* SEC-07b: GRANTED_RES answers a message only: the answer to procedure 5 is the reply to the call
+ * itself. */
 static void granted_res_does_not_answer_procedure_5(void **state)
 {
     struct world *w = *state;
@@ -729,10 +736,8 @@ static void a_place_in_the_queue_is_no_part_of_a_deadlock(void **state)
     assert_true(is_called(w, "client2.example"));
 }
 
-/* NLM-03e: The edge that closes the cycle is a lock, but another one is a place in the queue: C
- * queues behind B only for its turn, and A's new request makes C wait for itself. C passes, then
- * and there.
- */
+/* NLM-03e: a lock closes the cycle, but another edge of it is a place in the queue: C queues behind
+ * B only for its turn, and A's new request makes C wait for itself. C passes at once. */
 static void a_cycle_closed_by_a_lock_is_broken_at_the_queue(void **state)
 {
     enum { A = 1, B = 2, C = 3 };
@@ -766,7 +771,7 @@ static void each_cycle_that_a_request_closes_is_broken(void **state)
     assert_int_equal(LOCK(w, .client = 3, .fh = "x", .shared = true, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 4, .fh = "y", .shared = true, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 1, .fh = "z", .block = true), BLOCKED);
-    assert_int_equal(world_status(w).waiters, 3); /* 1, and both of 2 */
+    assert_int_equal(world_status(w).waiters, 3); /* the waiter of client 1, and both of client 2 */
     assert_int_equal(TEST(w, .client = 9, .fh = "x", .shared = true), GRANTED);
     assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
@@ -793,7 +798,7 @@ static void a_cycle_closed_by_another_thread_is_broken(void **state)
     assert_true(is_called(w, "client1.example"));
 }
 
-/* NLM-06: two readers who both want to write: the second would wait for itself. */
+/* NLM-06: two readers both ask to write: the second would wait for itself. */
 static void deadlock_of_two_upgrades(void **state)
 {
     struct world *w = *state;
@@ -806,7 +811,8 @@ static void deadlock_of_two_upgrades(void **state)
     assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 }
 
-/* A blocking request does not queue behind a waiter that waits for it; behind any other it does. */
+/* A blocking request does not queue behind a waiter that waits for the request's owner; behind any
+ * other it does. */
 static void who_waits_for_the_asker_is_passed(void **state)
 {
     struct world *w = *state;
@@ -818,7 +824,8 @@ static void who_waits_for_the_asker_is_passed(void **state)
     assert_int_equal(world_status(w).waiters, 2);
 }
 
-/* An owner that waits behind a reader, and now reads itself, has become an upgrade: it passes. */
+/* An owner that waits behind a reader, and becomes a reader itself, now asks for an upgrade: it
+ * passes. */
 static void a_new_lock_lets_a_waiter_pass(void **state)
 {
     struct world *w = *state;
@@ -832,7 +839,7 @@ static void a_new_lock_lets_a_waiter_pass(void **state)
         hf_bytes_equal(world_call_of(w, HF_OUTCALL_GRANTED).host, hf_bytes_str("client3.example")));
 }
 
-/* The lock that begins at this byte, taken by the operator. */
+/* Lets the operator release the lock that begins at this byte. */
 static void operator_takes(struct world *w, uint64_t first)
 {
     struct hf_view_lock rows[8];
@@ -847,11 +854,9 @@ static void operator_takes(struct world *w, uint64_t first)
     world_step(w);
 }
 
-/*
- * A cycle that closed by itself: 1 holds what 2 waits for, 3 queues behind 2, and 1 queues behind
- * 3 since the operator took the lock for which it need not have. No request closed it, and a waiter
- * passes as soon as it is there: 2, which asks again first, waits and is not told DEADLCK.
- */
+/* A cycle has closed by itself: 1 holds what 2 waits for, 3 queues behind 2, and 1 has to queue
+ * behind 3 since the operator took its lock. No request closed the cycle, and a waiter passes as
+ * soon as the cycle is found: 2, which asks again before that, waits and is not told DEADLCK. */
 static void a_cycle_that_somebody_can_pass_is_no_deadlock(void **state)
 {
     struct world *w = *state;
@@ -885,17 +890,16 @@ static void deadlock_search_is_bounded(void **state)
     for (uint64_t i = 0; i < 20100; i++)
         LOCK(w, .client = 1, .off = 2 * i, .len = 1, .nm = true);
     assert_int_equal(LOCK(w, .client = 2, .block = true), BLOCKED);
-    assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 0); /* nothing to look for */
+    /* There is nothing to search. */
+    assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 0);
     CANCEL(w, .client = 2);
     LOCK(w, .client = 2, .fh = "mine");
     assert_int_equal(LOCK(w, .client = 2, .block = true), BLOCKED);
     assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 2); /* locks; with queues */
 }
 
-/*
- * Given an owner of many locks elsewhere, and a file with many locks that some wait to write: that
- * the owner holds nothing there is looked up anew for each who waits, and counts as work.
- */
+/* Given an owner of many locks elsewhere, and a file with many locks for which some owners wait:
+ * each search must look up that the owner holds nothing there, and this counts as work. */
 static void deadlock_search_counts_what_it_looks_at(void **state)
 {
     enum { MANY = 4000, WRITERS = 100 };
@@ -935,7 +939,8 @@ static void an_owner_of_many_among_many(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 101, .len = 2, .shared = true), GRANTED);
     assert_int_equal(UNLOCK(w, .client = 2, .off = 100, .len = 102), GRANTED);
     assert_int_equal(world_status(w).locks, 110);
-    assert_int_equal(LOCK(w, .client = 2, .shared = true), GRANTED); /* all of it: one instead */
+    /* The whole file: one lock replaces them. */
+    assert_int_equal(LOCK(w, .client = 2, .shared = true), GRANTED);
     assert_int_equal(world_status(w).locks, 81);
     assert_int_equal(UNLOCK(w, .client = 2), GRANTED);
     assert_int_equal(world_status(w).locks, 80);
@@ -956,11 +961,12 @@ static void unmonitored_locks(void **state)
     assert_int_equal(LOCK(w, .off = 5, .len = 20, .nm = true), GRANTED); /* stays durable */
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
     assert_int_equal(UNLOCK(w, .off = 0, .len = 0), GRANTED);
-    assert_int_equal(world_status(w).nlm_clients, 1); /* lingers: it was registered */
+    /* The client lingers, because it was registered. */
+    assert_int_equal(world_status(w).nlm_clients, 1);
     LOCK(w, .client = 2, .nm = true);
     UNLOCK(w, .client = 2);
-    assert_int_equal(world_status(w).nlm_clients, 1); /* this one never was */
-    LOCK(w, .client = 2, .nm = true);                 /* what was known of it is gone */
+    assert_int_equal(world_status(w).nlm_clients, 1); /* this client was never registered */
+    LOCK(w, .client = 2, .nm = true);                 /* nothing is known of this client any more */
     assert_int_equal(world_status(w).nlm_clients, 2);
 }
 
@@ -1009,7 +1015,7 @@ static void share_again_replaces(void **state)
     assert_int_equal(SHARE(w, .client = 2, .access = 1), DENIED);
     assert_int_equal(SHARE(w, .client = 1, .oh = "other", .access = 1), DENIED);
     assert_int_equal(world_status(w).shares, 1);
-    assert_int_equal(LOCK(w, .client = 2), GRANTED); /* byte ranges are another matter */
+    assert_int_equal(LOCK(w, .client = 2), GRANTED); /* byte ranges and shares do not conflict */
     assert_int_equal(SHARE(w, .client = 1, .reclaim = true, .mode = 1),
                      HF_STAT_DENIED_GRACE_PERIOD);
     assert_int_equal(UNSHARE(w, .client = 1, .fh = "g"), GRANTED);
@@ -1018,7 +1024,8 @@ static void share_again_replaces(void **state)
     assert_int_equal(world_status(w).shares, 1);
 }
 
-/* NLM-09a: SPEC 4: every limit is DENIED_NOLOCKS and counted; what is there stays usable. */
+/* NLM-09a: reaching a limit gives DENIED_NOLOCKS and is counted; existing locks stay usable (SPEC
+ * section 4). */
 static void limits(void **state)
 {
     struct world *w = *state;
@@ -1050,7 +1057,7 @@ static void limits(void **state)
     assert_int_equal(LOCK(w, .client = 3, .fh = "h"), GRANTED);
 }
 
-/* A limit is about how many locks there are afterwards, and is kept to the last one. */
+/* A limit concerns the number of locks after the request, and the last one up to it is granted. */
 static void limits_count_what_a_lock_makes(void **state)
 {
     struct world *w = *state;
@@ -1059,13 +1066,16 @@ static void limits_count_what_a_lock_makes(void **state)
     hf_core_set_limits(w->core, &w->config.limits);
     assert_int_equal(LOCK(w, .off = 0, .len = 10), GRANTED);
     assert_int_equal(LOCK(w, .off = 20, .len = 10), GRANTED);
-    assert_int_equal(LOCK(w, .off = 4, .len = 2, .shared = true), NOLOCKS); /* three of one: 4 */
+    /* One lock becomes three, so there would be 4. */
+    assert_int_equal(LOCK(w, .off = 4, .len = 2, .shared = true), NOLOCKS);
     assert_int_equal(TEST(w, .client = 2, .off = 4, .len = 2, .shared = true), DENIED);
-    assert_int_equal(LOCK(w, .off = 0, .len = 2, .shared = true), GRANTED); /* two of one: 3 */
+    /* One lock becomes two, so there are 3. */
+    assert_int_equal(LOCK(w, .off = 0, .len = 2, .shared = true), GRANTED);
     assert_int_equal(LOCK(w, .off = 8, .len = 2, .shared = true), NOLOCKS);
-    assert_int_equal(LOCK(w, .off = 2, .len = 8, .shared = true), GRANTED); /* one of two: 2 */
-    assert_int_equal(LOCK(w, .off = 0, .len = 10), GRANTED);                /* upgraded */
-    assert_int_equal(LOCK(w, .off = 5, .len = 20), GRANTED);                /* one of all: 1 */
+    /* Two locks become one, so there are 2. */
+    assert_int_equal(LOCK(w, .off = 2, .len = 8, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .off = 0, .len = 10), GRANTED); /* upgraded */
+    assert_int_equal(LOCK(w, .off = 5, .len = 20), GRANTED); /* all locks become one */
     assert_int_equal(locks_held(w), 1);
     assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_LOCKS_PER_CLIENT], 2);
 }
@@ -1097,10 +1107,8 @@ static void limits_count_shares(void **state)
     assert_int_equal(LOCK(w, .client = 2, .fh = "d"), GRANTED);
 }
 
-/*
- * UNLOCK is not refused: the client forgets the lock whatever it is told. So it goes beyond the
- * limit, and what was held so can be reclaimed. But not without end.
- */
+/* UNLOCK is not refused: the client forgets the lock whatever the answer is. So an UNLOCK may
+ * exceed the limit, up to a bound, and the locks that it leaves can be reclaimed. */
 static void unlock_and_reclaim_go_beyond_a_limit(void **state)
 {
     struct world *w = *state;
@@ -1159,11 +1167,11 @@ static void free_all(void **state)
     world_step(w);
     assert_int_equal(world_status(w).shares, 0);
     assert_int_equal(world_status(w).waiters, 0);
-    assert_int_equal(locks_held(w), 2); /* client 3's, and client 2's new one */
+    assert_int_equal(locks_held(w), 2); /* one lock of client 3, and the new one of client 2 */
     assert_true(world_event(w, HF_EVENT_CLIENT_RELEASED, NULL));
 }
 
-/* NLM-08c: A reclaim when there is no grace: GRANTED if the owner holds just that, else
+/* NLM-08c: a reclaim outside grace is GRANTED if the owner holds exactly that range, else
  * DENIED_GRACE. */
 static void reclaim_outside_grace(void **state)
 {
@@ -1177,12 +1185,12 @@ static void reclaim_outside_grace(void **state)
     assert_int_equal(LOCK(w, .client = 2, .len = 10, .reclaim = true), HF_STAT_DENIED_GRACE_PERIOD);
     LOCK(w, .client = 1, .off = 20, .len = 10, .shared = true);
     assert_int_equal(LOCK(w, .client = 1, .off = 20, .len = 10, .reclaim = true),
-                     HF_STAT_DENIED_GRACE_PERIOD); /* a stronger mode than it holds */
+                     HF_STAT_DENIED_GRACE_PERIOD); /* in a stronger mode than the owner holds */
     assert_int_equal(hf_core_counters(w->core)->reclaims_granted, 2);
     assert_int_equal(hf_core_counters(w->core)->reclaims_denied, 3);
 }
 
-/* One owner with many locks on one file, against bytes: every operation agrees. */
+/* Compares one owner's many locks on one file with an array of bytes: every operation agrees. */
 static void many_ranges_agree_with_bytes(void **state)
 {
     enum { BYTES = 64 };
@@ -1211,7 +1219,7 @@ static void many_ranges_agree_with_bytes(void **state)
     }
 }
 
-/* Calls in flight in a world where some clients are dead: those end when their time is over, or at
+/* Calls in flight in a world where some clients are dead. Calls to these end with a timeout, or at
  * once if the clients' hosts refuse them. */
 struct in_flight {
     bool refused;
@@ -1225,10 +1233,8 @@ static int number_of(const struct hf_outcall_attempt *call)
     return call->to[0].bytes[3];
 }
 
-/*
- * Lets time pass until a GRANTED goes to a client that lives, and returns its call; clients up to
- * last_dead are silent, probes of the others are answered.
- */
+/* Lets time pass until a GRANTED goes to a client that lives, and returns its call. Clients up to
+ * last_dead are silent, and probes of the others are answered. */
 static struct hf_outcall_attempt run_until_granted(struct world *w, struct in_flight *u,
                                                    int last_dead)
 {
@@ -1277,11 +1283,11 @@ static void a_row_of_dead_waiters_costs_the_time_of_one(void **state)
     begun_ms = w->now.mono_ms;
     UNLOCK(w, .client = 1);
     call = run_until_granted(w, &in_flight, 20);
-    assert_int_equal(number_of(&call), 21); /* the first that lives, in its turn */
+    assert_int_equal(number_of(&call), 21); /* the first client that lives, in its turn */
     assert_true(w->now.mono_ms - begun_ms <= 15000);
-    assert_int_equal(world_status(w).waiters, 9); /* the dead wait no longer */
+    assert_int_equal(world_status(w).waiters, 9); /* the dead clients wait no longer */
     world_called(w, call.id, HF_OUTCALL_ACCEPTED);
-    for (int i = 21; i < 30; i++) { /* and from here on no waiter is delayed */
+    for (int i = 21; i < 30; i++) { /* from here on no waiter is delayed */
         UNLOCK(w, .client = i);
         call = world_call_of(w, HF_OUTCALL_GRANTED);
         assert_int_equal(number_of(&call), i + 1);
@@ -1291,7 +1297,8 @@ static void a_row_of_dead_waiters_costs_the_time_of_one(void **state)
     assert_int_equal(hf_core_counters(w->core)->probes_failed, 3 * 18);
 }
 
-/* The same if a host refuses each call at once, as one does on which no lock manager runs. */
+/* A row of waiters also costs the time of one if each host refuses calls at once, as one does on
+ * which no lock manager runs. */
 static void a_row_of_refusing_waiters_costs_the_time_of_one(void **state)
 {
     struct world *w = *state;
@@ -1342,8 +1349,8 @@ static void probes_only_when_needed(void **state)
     assert_int_equal(hf_core_counters(w->core)->probes_started, 2);
 }
 
-/* NOT-06b: A probe given up while the GRANTED of the same client is in flight: it has one more
- * attempt. */
+/* NOT-06b: a probe is given up while the GRANTED of the same client is in flight: the callback has
+ * one more attempt. */
 static void a_failed_probe_leaves_the_callback_one_attempt(void **state)
 {
     struct world *w = *state;
@@ -1359,7 +1366,7 @@ static void a_failed_probe_leaves_the_callback_one_attempt(void **state)
     for (int i = 1; i <= 3; i++) {
         assert_true(hf_core_next_outcall(w->core, w->now, &probe));
         assert_int_equal(probe.kind, HF_OUTCALL_PROBE);
-        if (i == 3) { /* client 2 has just woken up, and lets go */
+        if (i == 3) { /* client 2 has woken up, and unlocks */
             world_called(w, first.id, HF_OUTCALL_ACCEPTED);
             UNLOCK(w, .client = 2);
             call = world_call_of(w, HF_OUTCALL_GRANTED);
@@ -1372,7 +1379,8 @@ static void a_failed_probe_leaves_the_callback_one_attempt(void **state)
     assert_int_equal(TEST(w, .client = 1), DENIED);
     world_called(w, call.id, HF_OUTCALL_FAILED);
     world_later(w, 5000);
-    assert_int_equal(TEST(w, .client = 1), DENIED); /* it may have it: it is asked once more */
+    /* Client 1 may have the lock, so it is asked once more. */
+    assert_int_equal(TEST(w, .client = 1), DENIED);
     call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_equal(call.attempt, 2);
     world_called(w, call.id, HF_OUTCALL_FAILED);
@@ -1393,7 +1401,7 @@ static void probe_ends_with_the_last_waiter(void **state)
     world_later(w, 1000);
     assert_true(hf_core_next_outcall(w->core, w->now, &probe));
     assert_int_equal(CANCEL(w, .client = 3, .block = true), GRANTED);
-    world_called(w, probe.id, HF_OUTCALL_FAILED); /* belongs to no waiter any more */
+    world_called(w, probe.id, HF_OUTCALL_FAILED); /* the probe belongs to no waiter any more */
     world_later(w, 3750);
     assert_false(hf_core_next_outcall(w->core, w->now, &probe));
     world_called(w, call.id, HF_OUTCALL_ACCEPTED);
@@ -1401,8 +1409,8 @@ static void probe_ends_with_the_last_waiter(void **state)
 
 /*
  * CRS-02: a waiter of the client's former life has been granted, and its callback is in flight,
- * when the new life asks for the same lock and gets it. The callback ends: its refusal, which comes
- * from a kernel that knows nothing of the old request, must not take the new lock away.
+ * when the new life asks for the same lock and gets it. A refusal of that callback comes from a
+ * kernel that knows nothing of the old request, and must not take the new lock away.
  */
 static void the_new_life_takes_over_a_grant(void **state)
 {

@@ -35,7 +35,8 @@ static int close_vouched(void **state)
     return 0;
 }
 
-/* Requests come from here from now on: 10.0.1.n, or where client 1 is at home (0). */
+/* Lets requests come from another address from now on: 10.0.1.n, or (0) the first address of
+ * client 1. */
 static void come_from(struct world *w, int n)
 {
     w->at = n ? world_addr(256 + n) : (struct hf_addr){0};
@@ -81,8 +82,8 @@ static uint64_t locks(struct world *w)
     return world_status(w).locks;
 }
 
-/* TRK-02a: what comes before the old address has been asked is put off; then the client finds its
- * own locks. */
+/* TRK-02a: a request from a new address is put off until the old address has been asked; then the
+ * client finds its own locks. */
 static void a_client_that_moves_finds_its_locks(void **state)
 {
     struct world *w = *state;
@@ -93,20 +94,22 @@ static void a_client_that_moves_finds_its_locks(void **state)
     come_from(w, 7);
     assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
     assert_true(
-        ASK(w, hf_core_unlock, .client = 1).silent); /* it would find nothing, and leave the lock */
+        /* It would find nothing, and leave the lock in place. */
+        ASK(w, hf_core_unlock, .client = 1).silent);
     assert_int_equal(TEST(w, .client = 1), GRACE);
     call = question(w);
     is_to(&call, world_addr(1));
     silence(w, &call);
     assert_true(world_event(w, HF_EVENT_CLIENT_MOVED, &event));
-    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED); /* a repeat: its own */
+    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED); /* a repeat of its own lock */
     assert_int_equal(world_status(w).nlm_clients, 1);
     assert_int_equal(LOCK(w, .client = 2), DENIED);
     assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
     assert_int_equal(locks(w), 0);
 }
 
-/* TRK-02a: waiting requests are called at the new address, and the state it names counts. */
+/* TRK-02a: waiting requests are called back at the new address, and the state number that it gives
+ * counts. */
 static void callbacks_follow(void **state)
 {
     struct world *w = *state;
@@ -117,7 +120,7 @@ static void callbacks_follow(void **state)
     come_from(w, 7);
     assert_int_equal(LOCK(w, .client = 1, .fh = "g", .state = 3), GRACE);
     call = question(w);
-    names(w, &call, 5); /* another host has the old address by now */
+    names(w, &call, 5); /* another host has the old address by now, and names its own state */
     assert_int_equal(LOCK(w, .client = 1, .fh = "g", .state = 3), GRANTED);
     come_from(w, 0);
     UNLOCK(w, .client = 2);
@@ -163,7 +166,7 @@ static void a_request_from_the_old_address_says_that_it_is_there(void **state)
                           &(struct hf_addr){.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 1}}));
 }
 
-/* A question that could not be asked says nothing. */
+/* A question that could not be sent decides nothing. */
 static void a_question_that_was_not_asked_decides_nothing(void **state)
 {
     struct world *w = *state;
@@ -181,7 +184,7 @@ static void a_question_that_was_not_asked_decides_nothing(void **state)
     assert_int_equal(LOCK(w, .client = 1), GRANTED);
 }
 
-/* TRK-02c: only the vouched name, only from the vouched networks. */
+/* TRK-02c: the rule applies only to the vouched name, and only from the vouched networks. */
 static void strangers_stay_strangers(void **state)
 {
     struct world *w = *state;
@@ -194,7 +197,7 @@ static void strangers_stay_strangers(void **state)
     assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
 }
 
-/* TRK-02d: who uses several addresses at once is not asked. */
+/* TRK-02d: a client that uses several addresses at once is not asked. */
 static void several_paths_are_one_client(void **state)
 {
     struct world *w = *state;
@@ -210,8 +213,8 @@ static void several_paths_are_one_client(void **state)
     assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
 }
 
-/* TRK-02e: the store has the addresses, the newest first; the client is told of our restart there,
- * and reclaims from a third address. */
+/* TRK-02e: the store has the client's addresses, the newest first. The client is told of our
+ * restart at the newest, and reclaims from a third address. */
 static void a_restart_knows_the_address(void **state)
 {
     struct world *w = *state;
@@ -237,7 +240,8 @@ static void a_restart_knows_the_address(void **state)
     assert_int_equal(client(w).record.n_addrs, 3);
 }
 
-/* TRK-02e: without the section the client counts by the address that is recorded last. */
+/* TRK-02e: without the section in the configuration, only the newest recorded address is the
+ * client's. */
 static void a_client_that_is_not_vouched_for_any_more(void **state)
 {
     struct world *w = *state;
@@ -257,7 +261,7 @@ static void a_client_that_is_not_vouched_for_any_more(void **state)
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRACE);
 }
 
-/* A commit that fails takes the move back; the client moves again. */
+/* A failed commit undoes the move; the client moves again. */
 static void a_failed_commit_takes_the_move_back(void **state)
 {
     struct world *w = *state;
@@ -322,11 +326,11 @@ static void a_notice_from_another_address_counts(void **state)
     names(w, &call, 5);
     call = question(w);
     is_to(&call, world_addr(1));
-    names(w, &call, 9); /* another host has that address now */
+    names(w, &call, 9); /* another host has the old address now, and names its own state */
     assert_int_equal(locks(w), 0);
 }
 
-/* TRK-02f: a forged one does not count: whoever sent it does not answer, and the client does. */
+/* TRK-02f: a forged notice does not count: its sender does not answer, and the client does. */
 static void a_forged_notice_from_a_vouched_address_is_refuted(void **state)
 {
     struct world *w = *state;
@@ -348,11 +352,11 @@ static void a_forged_notice_from_a_vouched_address_is_refuted(void **state)
     call = question(w);
     silence(w, &call);
     call = question(w);
-    silence(w, &call); /* nobody anywhere: as a client that boots */
+    silence(w, &call); /* no host answers anywhere, as while a client boots */
     assert_int_equal(locks(w), 0);
 }
 
-/* Memory runs out at each place of a move once. */
+/* Memory runs out once at each point of a move. */
 static void memory_runs_out(void **state)
 {
     struct world *w = *state;
@@ -380,7 +384,7 @@ static void memory_runs_out(void **state)
     }
 }
 
-/* Client 1 moves to 10.0.1.n: nobody answers where it was. */
+/* Moves client 1 to 10.0.1.n: no host answers at its old address. */
 static void move_to(struct world *w, int n)
 {
     struct hf_outcall_attempt call;
@@ -391,8 +395,8 @@ static void move_to(struct world *w, int n)
     silence(w, &call);
 }
 
-/* TRK-02e: a move back to an address that the client had before is a move, too: if its commit
- * fails, the client must not be there without a record that says so. */
+/* TRK-02e: a move back to an earlier address is a move, too: if its commit fails, the client must
+ * not be at that address without a record that says so. */
 static void a_failed_commit_takes_the_way_back_back(void **state)
 {
     struct world *w = *state;
@@ -404,7 +408,7 @@ static void a_failed_commit_takes_the_way_back_back(void **state)
     move_to(w, 0);
     assert_true(world_commit_one(w, HF_EIO));
     w->by_hand = false;
-    if (LOCK(w, .client = 1, .fh = "g") == GRACE) { /* it moves once more */
+    if (LOCK(w, .client = 1, .fh = "g") == GRACE) { /* the client moves once more */
         call = question(w);
         silence(w, &call);
         assert_int_equal(LOCK(w, .client = 1, .fh = "g"), GRANTED);
@@ -430,7 +434,7 @@ static void a_move_back_to_an_address_that_is_taken(void **state)
     come_from(w, 0);
     assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
     call = question(w);
-    names(w, &call, 3); /* there are two hosts */
+    names(w, &call, 3); /* the old host answers, so there are two hosts */
     assert_int_equal(LOCK(w, .client = 1, .state = 3, .block = true), HF_STAT_BLOCKED);
     assert_true(world_commit_one(w, HF_EIO));
     n = hf_core_view_clients(w->core, &cursor, UINT64_MAX, views, 4);
@@ -441,7 +445,7 @@ static void a_move_back_to_an_address_that_is_taken(void **state)
     assert_int_equal(LOCK(w, .client = 1, .fh = "g", .state = 3), GRANTED);
     world_crash(w);
     world_start(w);
-    call = world_call_of(w, HF_OUTCALL_NOTIFY); /* the record has followed */
+    call = world_call_of(w, HF_OUTCALL_NOTIFY); /* the record has followed the client */
     is_to(&call, world_addr(256 + 7));
 }
 
@@ -471,7 +475,7 @@ static struct hf_sm_answer notify_as(struct world *w, const char *name, struct h
     return answer;
 }
 
-/* Another host has the address now, and is booted. */
+/* Another host has the address now, and has just booted. */
 static void boot(struct world *w, const char *name, struct hf_addr from, int32_t state)
 {
     struct hf_outcall_attempt call;
@@ -481,8 +485,8 @@ static void boot(struct world *w, const char *name, struct hf_addr from, int32_t
         names(w, &call, hf_addr_same_host(&call.to[0], &from) ? state : 3);
 }
 
-/* TRK-02c: a host that got the address which the client had before is another client; it is booted,
- * and names itself by its address. */
+/* TRK-02c: a host that got the client's former address is another client. It has just booted, and
+ * gives its address as its name. */
 static void the_next_host_at_an_old_address_is_another(void **state)
 {
     struct world *w = *state;
@@ -490,7 +494,8 @@ static void the_next_host_at_an_old_address_is_another(void **state)
     assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED);
     move_to(w, 7);
     notify_as(w, "10.0.0.1", world_addr(1), 9);
-    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0); /* it is about a stranger */
+    /* The notice is about a stranger, so no host is asked. */
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
     assert_int_equal(locks(w), 1);
 }
 
@@ -510,19 +515,20 @@ static void one_of_two_hosts_with_one_name_is_booted(void **state)
     assert_int_equal(locks(w), 1);
 }
 
-/* TRK-02f, SEC-01: the short name of a host is that of others as well. */
+/* TRK-02f, SEC-01: the short name of a host may be that of other hosts as well. */
 static void a_short_name_is_that_of_others_too(void **state)
 {
     struct world *w = *state;
 
     assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED);
     notify_as(w, "client1", world_addr(256 + 7), 9);
-    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0); /* it is about a stranger */
+    /* The notice is about a stranger, so no host is asked. */
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
     assert_int_equal(locks(w), 1);
 }
 
-/* TRK-02f, SEC-04: a notice that is forged with the address and the state of any host of the
- * networks, which is alive and says so. */
+/* TRK-02f, SEC-04: a notice is forged with the address and the state number of any host of the
+ * networks; the client is alive, and its monitor contradicts it. */
 static void a_notice_forged_with_the_state_of_another_host(void **state)
 {
     struct world *w = *state;
@@ -570,13 +576,14 @@ static void a_callback_on_its_way_follows(void **state)
     UNLOCK(w, .client = 2);
     call = world_call_of(w, HF_OUTCALL_GRANTED);
     is_to(&call, world_addr(1));
-    names(w, &stat, 9); /* another host has that address now */
+    names(w, &stat, 9); /* another host has that address now, and names its own state */
     world_called(w, call.id, HF_OUTCALL_DENIED);
     assert_int_equal(LOCK(w, .client = 2), DENIED);
     again = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_not_equal(again.id, 0);
     is_to(&again, world_addr(256 + 7));
-    world_called(w, again.id, HF_OUTCALL_DENIED); /* it has taken the lock at the first call */
+    /* The client had taken the lock at the first call. */
+    world_called(w, again.id, HF_OUTCALL_DENIED);
     assert_int_equal(LOCK(w, .client = 2), DENIED);
 }
 

@@ -53,7 +53,7 @@ static void epoch_follows_from_ids(void **state)
     assert_int_equal(world_status(w).state, 5);
 }
 
-/* What was loaded is let go of like any other, so it takes no memory after its last lock. */
+/* A loaded lock is released as any other: its file and its owner are freed with the last lock. */
 static void nothing_is_left_of_loaded_locks(void **state)
 {
     struct world *w = *state;
@@ -95,13 +95,13 @@ static void strict_grace(void **state)
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED); /* repeated */
     assert_int_equal(world_status(w).reclaimed, 1); /* and counted once */
     assert_true(world_status(w).grace_active);
-    assert_int_equal(UNLOCK(w, .client = 2), GRANTED); /* the last unreclaimed one */
+    assert_int_equal(UNLOCK(w, .client = 2), GRANTED); /* this was the last unreclaimed lock */
     assert_false(world_status(w).grace_active);
     assert_int_equal(LOCK(w, .client = 3, .off = 20, .len = 1), GRANTED);
 }
 
-/* NLM-08a: A LOCK whose answer was lost with us, repeated: its owner holds it, so grace need not go
- * on. */
+/* NLM-08a: a LOCK whose answer was lost in our restart is repeated: its owner holds it, so grace
+ * need not last for it. */
 static void strict_grace_grants_what_is_held(void **state)
 {
     struct world *w = *state;
@@ -139,7 +139,7 @@ static void reclaims_are_checked(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 20, .len = 10, .reclaim = true), DENIED);
     w->at = (struct hf_addr){0};
     assert_int_equal(LOCK(w, .client = 2, .off = 20, .len = 10, .shared = true, .reclaim = true),
-                     GRANTED); /* weaker is less than it held */
+                     GRANTED); /* a weaker mode than the owner held may be reclaimed */
     assert_int_equal(TEST(w, .client = 3, .off = 20, .len = 10, .shared = true), GRANTED);
     assert_int_equal(hf_core_counters(w->core)->reclaims_denied, 6);
 }
@@ -157,7 +157,7 @@ static void a_reclaim_as_recorded_writes_nothing(void **state)
         ASK(w, hf_core_lock, .client = 1, .off = 20, .len = 10, .reclaim = true).ticket.seq, 0);
 }
 
-/* A reclaim may cover a part of a lock, or several; what is left is released at the end. */
+/* A reclaim may cover a part of a lock, or several locks; what is left is released at the end. */
 static void reclaims_of_parts_and_several(void **state)
 {
     struct world *w = *state;
@@ -169,14 +169,16 @@ static void reclaims_of_parts_and_several(void **state)
     LOCK(w, .client = 1, .off = 100, .len = 10);
     world_restart(w);
     assert_int_equal(LOCK(w, .client = 1, .off = 10, .len = 10, .reclaim = true), GRANTED);
-    assert_int_equal(world_status(w).unreclaimed, 5); /* both rests of the first lock */
+    /* Both parts of the first lock that were not reclaimed. */
+    assert_int_equal(world_status(w).unreclaimed, 5);
     assert_int_equal(world_status(w).reclaimed, 1);
     assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 30, .reclaim = true), GRANTED);
     assert_int_equal(world_status(w).unreclaimed, 3);
     assert_int_equal(LOCK(w, .client = 1, .off = 40, .len = 20, .shared = true, .reclaim = true),
                      GRANTED);
     assert_int_equal(world_status(w).unreclaimed, 1);
-    assert_int_equal(world_status(w).reclaimed, 5); /* a rest is a lock; two in one go are two */
+    /* Each part is a lock; two reclaimed at once are two. */
+    assert_int_equal(world_status(w).reclaimed, 5);
     world_later(w, 89000);
     assert_true(world_status(w).grace_active);
     assert_int_equal(world_status(w).grace_remaining_ms,
@@ -208,11 +210,12 @@ static void conflict_mode(void **state)
     assert_int_equal(LOCK(w, .client = 3, .off = 20, .len = 1), DENIED); /* reclaimed: held */
     assert_true(world_status(w).grace_active);
     world_later(w, 90000);
-    assert_int_equal(world_status(w).waiters, 0); /* client 1 never came: the lock went on */
+    /* Client 1 never came, so its lock went to the waiter. */
+    assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(TEST(w, .client = 1, .len = 1), DENIED);
 }
 
-/* Conflict mode: an owner that locks again what it held has thereby claimed it. */
+/* Conflict mode: an owner that locks again what it held has reclaimed it. */
 static void conflict_mode_lock_claims(void **state)
 {
     struct world *w = *state;
@@ -237,7 +240,7 @@ static void conflict_mode_reclaim_keeps_an_upgrade(void **state)
     w->config.grace_mode = HF_GRACE_CONFLICT;
     world_start(w);
     LOCK(w, .client = 1, .len = 10, .shared = true);
-    LOCK(w, .client = 2, .off = 100, .len = 1); /* keeps the grace period up */
+    LOCK(w, .client = 2, .off = 100, .len = 1); /* this lock keeps the grace period open */
     world_restart(w);
     assert_int_equal(LOCK(w, .client = 1, .off = 2, .len = 3), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .shared = true, .reclaim = true), GRANTED);
@@ -250,12 +253,13 @@ static void conflict_mode_reclaim_keeps_an_upgrade(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 2, .len = 3, .shared = true), DENIED);
 }
 
-/* Locks not durable: any registered client may reclaim what is free; TEST cannot know. */
+/* Locks not durable: any registered client may reclaim what is free; TEST cannot know what is held.
+ */
 static void grace_without_durable_locks(void **state)
 {
     struct world *w = *state;
 
-    LOCK(w, .client = 7, .fh = "left over"); /* from a time when locks were durable */
+    LOCK(w, .client = 7, .fh = "left over"); /* a lock from a time when locks were durable */
     world_crash(w);
     w->config.durable_locks = false;
     world_start(w);
@@ -269,7 +273,7 @@ static void grace_without_durable_locks(void **state)
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
     assert_int_equal(world_status(w).reclaimed, 1);
-    assert_int_equal(LOCK(w, .client = 2, .reclaim = true), DENIED); /* client 1 has it */
+    assert_int_equal(LOCK(w, .client = 2, .reclaim = true), DENIED); /* client 1 has reclaimed it */
     assert_int_equal(LOCK(w, .client = 3, .fh = "x", .reclaim = true), DENIED);
     assert_int_equal(TEST(w, .client = 3, .fh = "x"), GRACE);
     assert_int_equal(LOCK(w, .client = 3, .fh = "x"), GRACE);
@@ -281,7 +285,8 @@ static void grace_without_durable_locks(void **state)
     assert_int_equal(LOCK(w, .client = 2, .fh = "g", .reclaim = true), GRACE);
 }
 
-/* Locks not durable: a client that cannot be reached may not reclaim, unless it already has. */
+/* Locks not durable: a client that cannot be reached may not reclaim, unless it already has
+ * reclaimed. */
 static void unreachable_without_durable_locks(void **state)
 {
     struct world *w = *state;
@@ -304,7 +309,7 @@ static void unreachable_without_durable_locks(void **state)
     assert_int_equal(world_status(w).unreclaimed, 1);
 }
 
-/* The operator ends grace: the unreclaimed go. Twice is once. */
+/* The operator ends grace: unreclaimed locks are released. Doing so twice changes nothing. */
 static void operator_ends_grace(void **state)
 {
     struct world *w = *state;
@@ -366,13 +371,13 @@ static void reclaimed_locks_are_no_loss(void **state)
     assert_int_equal(LOCK(w, .client = 2, .fh = "h"), GRANTED);
 }
 
-/* NLM-11: two clients cannot both reclaim reservations that exclude each other: one of them has
- * lost it, whatever it believes. */
+/* NLM-11: two clients cannot both reclaim reservations that exclude each other: the second has lost
+ * its own, whatever it believes. */
 static void a_reclaimed_share_respects_others(void **state)
 {
     struct world *w = *state;
 
-    LOCK(w, .client = 1); /* so that there is a grace period */
+    LOCK(w, .client = 1); /* this lock makes the next start have a grace period */
     world_restart(w);
     assert_int_equal(SHARE(w, .client = 2, .fh = "s", .mode = 3, .access = 3, .reclaim = true),
                      GRANTED);
@@ -382,8 +387,8 @@ static void a_reclaimed_share_respects_others(void **state)
                      GRANTED);
 }
 
-/* NLM-09b: ADM-07: a limit that refuses again and again has one event at a time, with the client.
- */
+/* NLM-09b, ADM-07: a limit that refuses again and again makes one event at a time, which names the
+ * client. */
 static void a_limit_that_is_hit_has_one_event(void **state)
 {
     struct world *w = *state;
@@ -461,8 +466,8 @@ static int load_client(struct world *w, const struct hf_record_client *record)
     return rv;
 }
 
-/* TRK-01: a client with a reconnect window is forgotten after that, one without after the linger
- * time. */
+/* TRK-01: a client with a reconnect window is forgotten after that window, any other after the
+ * linger time. */
 static void a_reconnect_window_is_kept(void **state)
 {
     static const struct {
@@ -498,7 +503,7 @@ static void a_reconnect_window_is_kept(void **state)
     }
 }
 
-/* Records come from a disk: nonsense is refused and leaves no trace. */
+/* Records come from a disk: an impossible record is refused and leaves no trace. */
 static void bad_records_are_refused(void **state)
 {
     struct world *w = *state;
@@ -515,7 +520,8 @@ static void bad_records_are_refused(void **state)
     assert_int_equal(load_bad(w, HF_RECORD_CLIENT, "xx", 2), HF_EFORMAT);
     assert_int_equal(load_bad(w, HF_RECORD_LOCK, "xx", 2), HF_EFORMAT);
     assert_int_equal(load_bad(w, (enum hf_record_kind)77, "xx", 2), HF_EFORMAT);
-    assert_int_equal(load_client(w, &c), HF_EFORMAT); /* a client without an address */
+    /* The record of a client without an address. */
+    assert_int_equal(load_client(w, &c), HF_EFORMAT);
     c.n_addrs = 1;
     c.addrs[0] = world_addr(1);
     c.id = 0;
@@ -527,7 +533,7 @@ static void bad_records_are_refused(void **state)
     assert_true(found.other_kind == HF_RECORD_CLIENT && found.other_id == l.client_id);
     assert_int_equal(load_client(w, &c), 0);
     assert_int_equal(load_client(w, &c), HF_EEXIST);
-    c.id = 6; /* the same identity under another id */
+    c.id = 6; /* the same client under another id */
     assert_int_equal(load_client(w, &c), HF_EEXIST);
     c = (struct hf_record_client){.id = 7,
                                   .protocol = HF_PROTOCOL_NSM,
@@ -539,11 +545,12 @@ static void bad_records_are_refused(void **state)
     assert_int_equal(load_client(w, &c), HF_EEXIST);
     assert_int_equal(load_lock(w, &l), 0);
     l.id = 10;
-    assert_int_equal(load_lock(w, &l), HF_EEXIST); /* overlaps the owner's own */
+    /* A lock that overlaps another lock of the same owner. */
+    assert_int_equal(load_lock(w, &l), HF_EEXIST);
     l.svid = 3;
     l.exclusive = true;
     assert_int_equal(load_lock(w, &l), HF_EEXIST); /* conflicts with another's */
-    found = hf_core_load_conflict(w->core);        /* both are named, for an operator */
+    found = hf_core_load_conflict(w->core); /* the report names both locks, for an operator */
     assert_true(found.kind == HF_RECORD_LOCK && found.id == l.id);
     assert_true(found.other_kind == HF_RECORD_LOCK && found.other_id == 9);
     l.client_id = 7;
@@ -557,7 +564,7 @@ static void bad_records_are_refused(void **state)
     assert_int_equal(world_status(w).nsm_clients, 1);
 }
 
-/* The loader has some locks on their way at a time; they may have one owner, or one file. */
+/* The loader works on several locks at a time, which may have one owner, or one file. */
 static void the_loader_loads_everything(void **state)
 {
     static const unsigned COUNTS[] = {1, 7, 24, 31, 32, 33, 300};
@@ -600,7 +607,7 @@ static void the_loader_reports_a_bad_lock(void **state)
             rv = hf_loader_add(loader, HF_RECORD_LOCK, hf_buf_view(&buf));
         if (rv == 0)
             rv = hf_loader_end(loader);
-        assert_int_equal(rv, HF_ENOENT); /* its client is missing */
+        assert_int_equal(rv, HF_ENOENT); /* the lock's client is missing */
         assert_int_equal(hf_loader_add(loader, HF_RECORD_LOCK, hf_bytes("x", 1)), HF_EFORMAT);
         hf_buf_free(&buf);
         hf_loader_del(loader);
@@ -630,7 +637,7 @@ static void simulated_crash(void **state)
     assert_false(world_status(w).grace_active);
 }
 
-/* ... and without durable locks: every registered client may reclaim, and only those. */
+/* SM_SIMU_CRASH without durable locks: every registered client may reclaim, and no other. */
 static void simulated_crash_without_durable_locks(void **state)
 {
     struct world *w = *state;
@@ -643,15 +650,15 @@ static void simulated_crash_without_durable_locks(void **state)
     hf_core_simu_crash(w->core, w->now);
     world_step(w);
     assert_int_equal(world_status(w).locks, 0);
-    hf_core_simu_crash(w->core, w->now); /* once more, in grace */
+    hf_core_simu_crash(w->core, w->now); /* a second SM_SIMU_CRASH, in grace */
     world_step(w);
     assert_int_equal(world_status(w).unreclaimed, 1);
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
 }
 
 /*
- * GRC-03: the last lock is reclaimed while the UNLOCK of another is being committed. If that
- * fails the other is held again, unclaimed. So grace must not end before the batch in flight is
+ * GRC-03: the last lock is reclaimed while the UNLOCK of another is being committed. If that fails
+ * the other lock is held again, and unclaimed. So grace must not end before the batch in flight is
  * durable.
  */
 static void grace_waits_for_the_batch_in_flight(void **state)

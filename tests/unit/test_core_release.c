@@ -15,11 +15,11 @@ enum {
     OWNERS = 40,
     PER_OWNER = 3,
     ALL = OWNERS * PER_OWNER,
-    SLICE = 20,           /* budget of one slice, in objects */
-    BOUND = SLICE + 6 * 4 /* and the owner that it ends with, and waiters */
+    SLICE = 20,           /* the budget of one slice, in objects */
+    BOUND = SLICE + 6 * 4 /* a slice also finishes the owner that it has begun, and its waiters */
 };
 
-/* Client 1 has many locks in file "f", three for each of its processes, at 100 * svid. */
+/* Prepares client 1 with many locks in file "f", three for each of its processes, at 100 * svid. */
 static int open_full(void **state)
 {
     struct world *w = test_malloc(sizeof(*w));
@@ -61,7 +61,7 @@ static uint64_t n_locks(struct world *w)
     return world_status(w).locks;
 }
 
-/* One tick for as long as the core wants one at once. False: it does not. */
+/* Ticks once if the core asks for a tick at once. False: it does not. */
 static bool slice(struct world *w)
 {
     uint64_t before = hf_core_work(w->core);
@@ -94,8 +94,8 @@ static bool decided(struct world *w, uint64_t id, struct hf_decision *out)
     return found;
 }
 
-/* CRS-01b, SEC-05g: FREE_ALL: slices, the same bound for each, and one decision, with the last of
- * them. */
+/* CRS-01b, SEC-05g: FREE_ALL is done in slices, each with the same bound, and makes one decision,
+ * with the last slice. */
 static void free_all_in_slices(void **state)
 {
     struct world *w = *state;
@@ -115,7 +115,7 @@ static void free_all_in_slices(void **state)
     assert_int_not_equal(answer.ticket.decision, 0);
     left = n_locks(w);
     assert_true(left > 0 && left < ALL);
-    assert_int_not_equal(hf_core_deadline(w->core), 0); /* one slice in each batch */
+    assert_int_not_equal(hf_core_deadline(w->core), 0); /* each batch has one slice */
     w->by_hand = false;
     world_commit(w);
     while (slice(w)) {
@@ -166,9 +166,8 @@ static void the_answer_waits_for_the_last_slice(void **state)
     assert_true(decision.seq <= hf_core_durable(w->core));
 }
 
-/* CRS-01c: A lock that a process of the new life gets where the old one's is not released yet
- * stays, whole.
- */
+/* CRS-01c: a lock that a process of the new incarnation gets where the old one's is not released
+ * yet stays as a whole. */
 static void what_is_granted_meanwhile_stays(void **state)
 {
     struct world *w = *state;
@@ -183,14 +182,13 @@ static void what_is_granted_meanwhile_stays(void **state)
     assert_int_equal(TEST(w, .client = 2, .off = at + 1, .len = 1), DENIED);
     assert_int_equal(TEST(w, .client = 2, .off = at + 2, .len = 90), GRANTED);
     assert_int_equal(TEST(w, .client = 2, .off = at - 100, .len = 1), DENIED);
-    world_restart(w); /* and the store agrees */
+    world_restart(w); /* the store has the same locks */
     assert_int_equal(world_status(w).locks, 2);
 }
 
-/*
- * The new life had a lock before its notice came, and locks more while the release is in progress:
- * its state number tells of no other restart, so what an UNLOCK leaves of the first lock stays.
- */
+/* The new incarnation had a lock before its notice came, and locks more while the release is in
+ * progress. Its state number tells of no other restart, so what an UNLOCK leaves of the first lock
+ * stays. */
 static void what_the_new_life_unlocks_in_part_stays(void **state)
 {
     struct world *w = *state;
@@ -206,7 +204,7 @@ static void what_the_new_life_unlocks_in_part_stays(void **state)
     assert_int_equal(hf_core_counters(w->core)->state_hints, 1);
 }
 
-/* An UNLOCK of a part of a lock that is being released does not leave the rest behind. */
+/* A part of a lock that is being released is unlocked: the rest is released as well. */
 static void a_part_is_unlocked_meanwhile(void **state)
 {
     struct world *w = *state;
@@ -219,8 +217,8 @@ static void a_part_is_unlocked_meanwhile(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
-/* A notice that is repeated while its release is in progress waits for it, and takes nothing more.
- */
+/* A notice that is repeated while its release is in progress waits for that release, and takes
+ * nothing more. */
 static void a_repeated_notice_joins(void **state)
 {
     struct world *w = *state;
@@ -235,7 +233,8 @@ static void a_repeated_notice_joins(void **state)
     assert_int_equal(n_locks(w), 1);
 }
 
-/* Another restart while the release of the first is in progress: all from before it goes. */
+/* The client restarts again while the release for its first restart is in progress: everything from
+ * before goes. */
 static void it_restarts_once_more(void **state)
 {
     struct world *w = *state;
@@ -249,8 +248,8 @@ static void it_restarts_once_more(void **state)
     assert_int_equal(TEST(w, .client = 2, .fh = "third life"), DENIED);
 }
 
-/* kill -9 between two slices: nothing was answered, so the client repeats its notice, and what is
- * left goes then; or it goes with the end of grace. */
+/* kill -9 between two slices: no answer was sent, so the client repeats its notice, and the rest is
+ * released then; or it is released at the end of grace. */
 static void the_server_crashes_between_slices(void **state)
 {
     struct world *w = *state;
@@ -283,8 +282,8 @@ static void the_server_crashes_and_no_notice_comes(void **state)
     assert_int_equal(LOCK(w, .client = 2), GRANTED);
 }
 
-/* The end of grace is made in slices as well. What is left of a client's locks cannot be reclaimed
- * any more, because it is about to go; a new lock of the same process stays. */
+/* The end of grace is made in slices as well. What is left of a client's locks can no longer be
+ * reclaimed, because it is about to be released; a new lock of the same process stays. */
 static void grace_ends_in_slices(void **state)
 {
     struct world *w = *state;
@@ -304,7 +303,7 @@ static void grace_ends_in_slices(void **state)
     assert_int_equal(TEST(w, .client = 2, .off = 100, .len = 1), DENIED);
 }
 
-/* In grace: a client is found dead, and what is being released cannot be reclaimed. */
+/* In grace, a client is found dead: its locks that are being released cannot be reclaimed. */
 static void reclaims_of_the_dead_are_denied(void **state)
 {
     struct world *w = *state;
@@ -336,7 +335,7 @@ static void a_retry_takes_nothing_new(void **state)
     w->by_hand = false;
     assert_int_equal(n_locks(w), 2); /* until the retry */
     assert_int_equal(LOCK(w, .off = 0, .len = 10), GRANTED);
-    assert_int_equal(LOCK(w, .off = 15, .len = 10), GRANTED); /* touches the other one */
+    assert_int_equal(LOCK(w, .off = 15, .len = 10), GRANTED); /* this lock touches the other one */
     world_later(w, 10000);
     assert_int_equal(n_locks(w), 2);
     assert_int_equal(TEST(w, .client = 2, .off = 0, .len = 10), DENIED);
@@ -344,8 +343,8 @@ static void a_retry_takes_nothing_new(void **state)
     assert_int_equal(TEST(w, .client = 2, .off = 15, .len = 1), DENIED);
 }
 
-/* A client found dead whose release waits for a retry, and which then cannot be reached: the second
- * release, of unclaimed locks only, does not replace the first. */
+/* A client is found dead, its release waits for a retry, and then the client cannot be reached: the
+ * second release, of unclaimed locks only, does not replace the first. */
 static void unreachable_besides(void **state)
 {
     struct world *w = *state;
@@ -369,7 +368,7 @@ static void unreachable_besides(void **state)
     w->by_hand = false;
     world_later(w, 10000);
     finish(w);
-    assert_int_equal(n_locks(w), 0); /* also what was reclaimed before the notice */
+    assert_int_equal(n_locks(w), 0); /* also the lock that was reclaimed before the notice */
 }
 
 /* Many clients that cannot be reached are given up at once: no batch releases what all of them had.
@@ -420,7 +419,8 @@ static void commits_fail_between(void **state)
     assert_true(n_locks(w) < durable);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(n_locks(w), durable);
-    assert_int_not_equal(hf_core_deadline(w->core), 0); /* not before the retry */
+    /* The release must not go on before the retry. */
+    assert_int_not_equal(hf_core_deadline(w->core), 0);
     w->by_hand = false;
     world_later(w, 10000);
     finish(w);
@@ -448,7 +448,7 @@ static void a_decision_fails_with_its_batch(void **state)
     assert_true(decided(w, id, &decision));
     assert_true(decision.failed);
     w->by_hand = false;
-    world_later(w, 10000); /* but it is not left half done */
+    world_later(w, 10000); /* the release is still completed */
     finish(w);
     assert_int_equal(n_locks(w), 0);
 }
@@ -495,7 +495,7 @@ static void memory_runs_out_in_a_small_release(void **state)
     assert_true(retried > 0 && retried < 10);
 }
 
-/* Shares go in slices too; a share that is asked for anew meanwhile stays. */
+/* Shares are released in slices, too; a share that the client asks for meanwhile stays. */
 static void shares_in_slices(void **state)
 {
     struct world *w = *state;
@@ -514,7 +514,8 @@ static void shares_in_slices(void **state)
     assert_int_equal(n_locks(w), 0);
 }
 
-/* The operator's release returns how much there is to release, and waits in the same way. */
+/* The operator's release returns how much there is to release, and its answer waits in the same
+ * way. */
 static void the_operator_releases(void **state)
 {
     struct world *w = *state;
@@ -568,8 +569,8 @@ static void a_new_epoch_keeps_what_is_unclaimed(void **state)
                      GRANTED);
 }
 
-/* SEC-05i: What one LOCK or UNLOCK changes cannot be divided. The locks of one owner are limited
- * instead. */
+/* SEC-05i: the changes of one LOCK or UNLOCK cannot be divided into slices, so the locks of one
+ * owner are limited. */
 static void locks_of_an_owner_are_limited(void **state)
 {
     struct world *w = *state;

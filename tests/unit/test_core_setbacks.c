@@ -1,7 +1,5 @@
-/*
- * What setbacks leave behind: a client that refuses a grant, a commit that fails after it, limits
- * that a grant exceeds.
- */
+/* What is left after a setback: a client refuses a grant, a commit fails after it, or a grant
+ * exceeds limits. */
 #include "core_world.h"
 
 #include "base/programs.h"
@@ -15,7 +13,7 @@
  * CRS-01: a crashed client's locks are freed. The client crashed with X [0,9]. Its kernel numbers
  * svids from 0 again, so the first process of its new life is the same owner. That waits for
  * S [0,19], is killed, and its CANCEL is lost, so it refuses the grant. Then the notice of the
- * crash comes: X [0,9] is of the life before it, and no process knows of it.
+ * crash comes: X [0,9] belongs to the incarnation before it, and no process knows of it.
  */
 static void a_refused_grant_leaves_a_lock_in_its_life(void **state)
 {
@@ -32,8 +30,8 @@ static void a_refused_grant_leaves_a_lock_in_its_life(void **state)
     assert_int_equal(TEST(w, .client = 2, .len = 20), GRANTED);
 }
 
-/* CRS-01: what was shared before the crash, and exclusive until the client refused an upgrade, is
- * of the life before it, too. */
+/* CRS-01: a lock that was shared before the crash, and exclusive until the client refused an
+ * upgrade, belongs to the incarnation before the crash, too. */
 static void a_refused_upgrade_leaves_a_lock_in_its_life(void **state)
 {
     struct world *w = *state;
@@ -68,7 +66,7 @@ static void a_refused_grant_survives_a_failed_commit(void **state)
     world_called(w, call.id, HF_OUTCALL_DENIED);
     assert_true(world_commit_one(w, HF_EIO));
     w->by_hand = false;
-    /* While the store is down, it is not called as fast as it answers. */
+    /* While the store is down, the client is not called as often as it answers. */
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(hf_core_deadline(w->core), w->now.mono_ms + 1000);
     for (int i = 0; i < 60; i++) {
@@ -84,8 +82,7 @@ static void a_refused_grant_survives_a_failed_commit(void **state)
     assert_int_equal(LOCK(w, .client = 3), GRANTED);
 }
 
-/* NOT-04: the lock of a client whose callback was given up does not stay with it because a commit
- * failed. */
+/* NOT-04: a client whose callback was given up does not keep the lock because a commit failed. */
 static void a_silent_clients_grant_survives_a_failed_commit(void **state)
 {
     struct world *w = *state;
@@ -151,7 +148,7 @@ static void a_failed_start_does_not_let_the_batch_grow(void **state)
     w->by_hand = true;
     world_start(w);
     assert_true(world_commit_one(w, HF_EIO));
-    for (int i = 0; i < 100; i++) /* turns of the loop until the retry */
+    for (int i = 0; i < 100; i++) /* turns of the loop before the retry */
         assert_null(hf_core_take_batch(w->core));
     world_later(w, 60000);
     batch = hf_core_take_batch(w->core);
@@ -162,7 +159,8 @@ static void a_failed_start_does_not_let_the_batch_grow(void **state)
 
 /*
  * SPEC section 5: memory goes back to what is durable. With standbys BLOCKED waits for a batch.
- * When that fails, BLOCKED becomes a refusal, the client does not wait, and no waiter may stay.
+ * When that batch fails, BLOCKED becomes a refusal and the client does not wait, so no waiter may
+ * stay.
  */
 static void a_refused_wait_leaves_no_waiter_with_standbys(void **state)
 {
@@ -206,10 +204,9 @@ static void refusals_wait_for_a_commit_with_standbys(void **state)
     assert_true(world_commit_one(w, 0));
 }
 
-/*
- * GRC-03: locks that are unclaimed at the end of grace are released. With grace.mode=conflict the
- * owner of one waits for a larger range and refuses the grant; it has reclaimed nothing.
- */
+/* GRC-03: locks that are unclaimed at the end of grace are released. Here grace.mode is conflict;
+ * the owner of such a lock waits for a larger range and refuses the grant, so it has reclaimed
+ * nothing. */
 static void a_refused_grant_leaves_a_lock_unclaimed(void **state)
 {
     struct world *w = *state;
@@ -220,7 +217,7 @@ static void a_refused_grant_leaves_a_lock_unclaimed(void **state)
     world_restart(w);
     assert_int_equal(LOCK(w, .len = 20, .block = true), BLOCKED);
     assert_int_equal(UNLOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
-    assert_true(world_status(w).grace_active); /* [0,9] may still have to be reclaimed */
+    assert_true(world_status(w).grace_active); /* the range [0,9] may still have to be reclaimed */
     world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_DENIED);
     assert_true(world_status(w).grace_active);
     assert_int_equal(world_status(w).unreclaimed, 1);
@@ -231,7 +228,7 @@ static void a_refused_grant_leaves_a_lock_unclaimed(void **state)
     assert_int_equal(TEST(w, .client = 2, .len = 20), GRANTED);
 }
 
-/* STO-02: a lock that was recorded stays so when its owner refuses an NM_LOCK over it. */
+/* STO-02: a recorded lock stays recorded when its owner refuses an NM_LOCK over it. */
 static void a_refused_grant_leaves_a_lock_recorded(void **state)
 {
     struct world *w = *state;
@@ -246,8 +243,8 @@ static void a_refused_grant_leaves_a_lock_recorded(void **state)
     assert_int_equal(LOCK(w, .len = 10, .reclaim = true), GRANTED);
 }
 
-/* STO-02: a grant by LOCK covers what its owner has exclusively by NM_LOCK, and is recorded whole:
- * the client counts on all of it over our restart. */
+/* STO-02: a LOCK is granted over what its owner has exclusively by NM_LOCK, and is recorded as a
+ * whole: the client counts on all of it after our restart. */
 static void a_grant_records_what_was_not(void **state)
 {
     struct world *w = *state;
@@ -261,8 +258,8 @@ static void a_grant_records_what_was_not(void **state)
     assert_int_equal(LOCK(w, .len = 10, .shared = true, .reclaim = true), GRANTED);
 }
 
-/* STO-02: outside grace a reclaim of what its owner holds is granted. If the owner has it by
- * NM_LOCK, it is recorded with that: the client counts on it over the next restart. */
+/* STO-02: outside grace, a reclaim of what its owner holds is granted. If the owner got it by
+ * NM_LOCK, the reclaim records it: the client counts on it after the next restart. */
 static void a_reclaim_records_what_was_not(void **state)
 {
     struct world *w = *state;
@@ -276,7 +273,8 @@ static void a_reclaim_records_what_was_not(void **state)
     assert_int_equal(LOCK(w, .len = 10, .reclaim = true), GRANTED);
 }
 
-/* GRC-03: a client that takes the grant shows that it knows of the restart, and keeps all of it. */
+/* GRC-03: a client that accepts the grant shows that it knows of the restart, and keeps all its
+ * locks. */
 static void an_accepted_grant_reclaims(void **state)
 {
     struct world *w = *state;
@@ -310,7 +308,8 @@ static void a_grant_refused_after_grace_loses_the_unclaimed(void **state)
     id = world_call_of(w, HF_OUTCALL_GRANTED).id;
     hf_core_grace_end(w->core, w->now);
     world_step(w);
-    assert_int_equal(TEST(w, .client = 2, .len = 20), DENIED); /* it may be taken yet */
+    /* The client may still accept the grant. */
+    assert_int_equal(TEST(w, .client = 2, .len = 20), DENIED);
     world_called(w, id, HF_OUTCALL_DENIED);
     assert_int_equal(TEST(w, .client = 2, .len = 20), GRANTED);
     assert_true(world_event(w, HF_EVENT_CLIENT_UNRECLAIMED, &event));
@@ -353,8 +352,9 @@ static void a_denied_thread_calls_off_no_callback(void **state)
     assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 }
 
-/* As above, but the other thread's request calls the callback off: it unlocks part of the range,
- * or gets a lock over it. What it did is undone with the grant. */
+/* The other thread's request calls the callback off: it unlocks part of the range, or gets a lock
+ * over it. The failed commit undoes that together with the grant, and the first thread waits again.
+ */
 static void a_wait_that_was_called_off_survives_a_failed_commit(void **state)
 {
     struct world *w = *state;
@@ -378,7 +378,7 @@ static void a_wait_that_was_called_off_survives_a_failed_commit(void **state)
     }
 }
 
-/* CRS-01: a wait of a former life does not come back with a failed commit. */
+/* CRS-01: a wait of a former incarnation does not come back with a failed commit. */
 static void a_wait_of_a_dead_client_stays_gone(void **state)
 {
     struct world *w = *state;
@@ -405,7 +405,7 @@ static void a_wait_comes_back_once(void **state)
     assert_int_equal(LOCK(w, .len = 10, .shared = true, .block = true), BLOCKED);
     w->by_hand = true;
     UNLOCK(w, .client = 2, .len = 10);
-    assert_int_equal(UNLOCK(w, .off = 5, .len = 5), GRANTED); /* calls the callback off */
+    assert_int_equal(UNLOCK(w, .off = 5, .len = 5), GRANTED); /* this calls the callback off */
     assert_int_equal(LOCK(w, .client = 2, .len = 5, .shared = true), GRANTED);
     assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
     assert_true(world_commit_one(w, HF_EIO));
@@ -428,11 +428,12 @@ static void an_upgrade_at_the_limit_waits(void **state)
     assert_int_equal(LOCK(w, .len = 10, .shared = true), GRANTED);
     assert_int_equal(LOCK(w, .client = 2, .len = 10, .shared = true), GRANTED);
     assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
-    /* One waiter for each lock: a second one is another lock to come, and exceeds the limit. */
+    /* One waiter for each lock: a second one will become a lock more, and exceeds the limit. */
     assert_int_equal(LOCK(w, .len = 11, .block = true), NOLOCKS);
 }
 
-/* NLM-09: as above, for each limit that counts a waiter as a lock; a wait for more is refused. */
+/* NLM-09: an upgrade waits at each limit that counts a waiter as a lock; a wait for more than the
+ * owner holds is refused. */
 static void an_upgrade_waits_whatever_limit_on_locks_is_reached(void **state)
 {
     struct world *w = *state;
@@ -470,12 +471,10 @@ static void an_upgrade_that_waits_holds_up_no_unlock(void **state)
     assert_int_equal(UNLOCK(w, .off = 4, .len = 2), GRANTED);
 }
 
-/*
- * SEC-04, GRC-01: a LOCK in strict grace is granted if it repeats one of before our restart. The
- * client restarted since, and its notice is being verified: the first process of its new life is
- * the same owner, and its LOCK, which tells no state number, repeats nothing. If it were granted,
- * the notice would take it.
- */
+/* SEC-04, GRC-01: in strict grace, a LOCK that repeats one from before our restart is granted. Here
+ * the client has restarted since, and its notice is being verified: the first process of its new
+ * incarnation is the same owner, and its LOCK, which tells no state number, repeats nothing. If it
+ * were granted, the notice would take it. */
 static void a_new_life_repeats_nothing_in_strict_grace(void **state)
 {
     struct world *w = *state;
@@ -485,7 +484,8 @@ static void a_new_life_repeats_nothing_in_strict_grace(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 90, .len = 10), GRANTED);
     w->config.verify_notices = true;
     world_restart(w);
-    assert_int_equal(LOCK(w, .len = 10), GRANTED); /* a repeat: the client has not restarted */
+    /* This is a repeat: the client has not restarted. */
+    assert_int_equal(LOCK(w, .len = 10), GRANTED);
     hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false);
     world_step(w);
     assert_int_equal(LOCK(w, .len = 10), HF_STAT_DENIED_GRACE_PERIOD);
@@ -495,8 +495,8 @@ static void a_new_life_repeats_nothing_in_strict_grace(void **state)
 
 /*
  * SEC-04: what a client gets while its crash notice is verified stays. Forged LOCKs in the name of
- * the client, each with another state number and all of them denied, must not use up its lives, or
- * the notice would take what came after it as well.
+ * the client, each with another state number and all of them denied, must not use up the
+ * incarnations that its record can have, or the notice would take what came after it as well.
  */
 static void forged_states_do_not_use_up_lives(void **state)
 {
@@ -515,11 +515,12 @@ static void forged_states_do_not_use_up_lives(void **state)
     assert_int_equal(LOCK(w, .off = 50, .len = 10, .state = 7), GRANTED);
     world_called(w, world_call_of(w, HF_OUTCALL_STAT).id, HF_OUTCALL_FAILED);
     assert_int_equal(TEST(w, .client = 2, .off = 50, .len = 10), DENIED);
-    assert_int_equal(TEST(w, .client = 2, .len = 10), GRANTED); /* of the old life */
+    /* The lock of the old incarnation is gone. */
+    assert_int_equal(TEST(w, .client = 2, .len = 10), GRANTED);
 }
 
-/* SPEC section 4: a registration outlives its client's last lock by the linger time, also if the
- * last that the client had was a waiter of a file that the operator released. */
+/* SPEC section 4: a registration outlives its client's last lock by the linger time, even if the
+ * last thing that the client had was a waiter on a file that the operator released. */
 static void a_released_waiter_leaves_no_registration(void **state)
 {
     struct world *w = *state;

@@ -14,7 +14,7 @@ static void set_durability(struct world *w, enum hf_durability durability)
     w->config.unflushed = durability == HF_DURABILITY_PROCESS;
 }
 
-/* A run with this role and durability, in boot 1. */
+/* Makes a run with this role and durability, in boot 1. */
 static void run_before(struct world *w, enum hf_role role, enum hf_durability durability)
 {
     world_crash(w);
@@ -44,7 +44,7 @@ static void start_as(struct world *w, enum hf_role role, enum hf_durability dura
     world_start(w);
 }
 
-/* A program of this host, such as its kernel, monitors a host. */
+/* Registers a host as a program of this host does, such as its kernel. */
 static void monitor(struct world *w, const char *name)
 {
     struct hf_peer peer = world_peer(w, 200);
@@ -55,7 +55,7 @@ static void monitor(struct world *w, const char *name)
     world_step(w);
 }
 
-/* How many hosts are told of our restart; each answers. */
+/* Counts the hosts that are told of our restart; each answers. */
 static unsigned told(struct world *w)
 {
     struct hf_outcall_attempt call;
@@ -78,8 +78,8 @@ static const enum hf_durability DURABILITIES[] = {HF_DURABILITY_NONE, HF_DURABIL
 
 /* ---- the state number ---- */
 
-/* NSM-06c: A monitor that starts again in the same boot tells of nothing: the kernel's locks have
- * not ended. However it was stopped, and however often. */
+/* NSM-06c: a monitor that starts again in the same boot sends no notice, however it was stopped and
+ * however often: the kernel's locks have not ended. */
 static void monitor_keeps_its_number_within_a_boot(void **state)
 {
     static const enum how hows[] = {KILLED, STOPPED, KILLED};
@@ -97,11 +97,11 @@ static void monitor_keeps_its_number_within_a_boot(void **state)
         assert_int_equal(hf_core_sm_stat(w->core).state, before);
         assert_false(world_status(w).grace_active);
     }
-    monitor(w, "10.0.0.10"); /* with an id of its own */
+    monitor(w, "10.0.0.10"); /* the registration has an id of its own */
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 2);
 }
 
-/* Booted anew: the kernel's locks have ended, and each host is told, once. */
+/* The host was booted, so the kernel's locks have ended, and each host is told, once. */
 static void monitor_tells_of_a_boot_once(void **state)
 {
     struct world *w = *state;
@@ -113,14 +113,15 @@ static void monitor_tells_of_a_boot_once(void **state)
     end_run(w, STOPPED);
     start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 2);
     assert_true(number(w) > before);
-    monitor(w, "10.0.0.10"); /* registered after the boot: it has nothing of before */
+    monitor(w, "10.0.0.10"); /* a host that registers after the boot has no earlier lock to lose */
     assert_int_equal(told(w), 1);
     end_run(w, KILLED);
     start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 2);
     assert_int_equal(told(w), 0);
 }
 
-/* Killed before a host has answered: the next start in that boot goes on telling it. */
+/* The daemon is killed before a host has answered: the next start in that boot goes on telling it.
+ */
 static void monitor_goes_on_to_tell_of_a_boot(void **state)
 {
     struct world *w = *state;
@@ -146,7 +147,7 @@ static void monitor_goes_on_to_tell_of_a_boot(void **state)
     assert_int_equal(told(w), 0);
 }
 
-/* If the boot is not known, it may be another one. */
+/* If the boot is unknown, the host may have been booted. */
 static void unknown_boot_is_another(void **state)
 {
     struct world *w = *state;
@@ -161,7 +162,7 @@ static void unknown_boot_is_another(void **state)
     assert_int_equal(told(w), 1);
 }
 
-/* SM_SIMU_CRASH asks for it: each host is told, in the same boot. */
+/* SM_SIMU_CRASH makes the monitor tell each host, in the same boot. */
 static void simulated_crash_tells_all(void **state)
 {
     struct world *w = *state;
@@ -181,8 +182,8 @@ static void simulated_crash_tells_all(void **state)
     assert_int_equal(told(w), 0);
 }
 
-/* NSM-06b: A service of locks ends with the daemon: a new number at each start, in each role it
- * changes to or from, and all are told. */
+/* NSM-06b: locks that the daemon serves end with it: each start has a new number, in each role that
+ * it changes to or from, and all hosts are told. */
 static void lock_service_has_a_new_number_at_each_start(void **state)
 {
     static const enum hf_role roles[] = {HF_ROLE_LOCKS, HF_ROLE_LOCKS, HF_ROLE_MONITOR,
@@ -234,7 +235,8 @@ static void run_that_was_not_recorded_leaves_no_trace(void **state)
 
 /* ---- locks that are not recorded ---- */
 
-/* Durability before and now, the end of the run before, the boot now: may locks be unknown? */
+/* Durability before and now, how the earlier run ended, the boot now; and whether locks may be
+ * unknown. */
 struct row {
     enum hf_durability before, now;
     enum how how;
@@ -262,8 +264,8 @@ static const struct row ROWS[] = {
     {HF_DURABILITY_FULL, HF_DURABILITY_FULL, STOPPED, 1, false},
 };
 
-/* Client 1 holds a lock on f. Whatever the row, no other client gets it, and its holder does. Where
- * locks may be unknown, no client gets anything else either, not even in conflict mode. */
+/* Client 1 holds a lock on f. In each row, no other client gets it, and its holder does. Where
+ * locks may be unknown, no client gets any other lock either, not even in conflict mode. */
 static void holder_keeps_its_lock(struct world *w, const struct row *row, enum hf_grace_mode mode)
 {
     w->config.grace_mode = HF_GRACE_STRICT;
@@ -279,7 +281,7 @@ static void holder_keeps_its_lock(struct world *w, const struct row *row, enum h
     if (row->unknown)
         assert_int_equal(LOCK(w, .client = 2, .fh = "g"), IN_GRACE);
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
-    assert_int_equal(world_status(w).grace_active, row->unknown); /* there may be more of them */
+    assert_int_equal(world_status(w).grace_active, row->unknown); /* more such locks may exist */
     world_later(w, w->config.grace_ms);
     assert_false(world_status(w).grace_active);
     assert_int_equal(LOCK(w, .client = 2), DENIED);
@@ -318,8 +320,8 @@ static void what_is_lost_is_reported(void **state)
     }
 }
 
-/* DUR-02d: A start that is cut off in its grace leaves the question to the next one, not further.
- */
+/* DUR-02d: a start that is interrupted in its grace leaves the question to the next one, and to no
+ * later one. */
 static void unknown_locks_outlast_a_grace_that_was_cut_off(void **state)
 {
     struct world *w = *state;
@@ -339,8 +341,9 @@ static void unknown_locks_outlast_a_grace_that_was_cut_off(void **state)
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
 }
 
-/* Lock records that a run does not use go with the first record of that run, also if the store
- * fails at first: their clients may be forgotten, and a lock without a client cannot be loaded. */
+/* The first record of a run also deletes the lock records that this run does not use, even if the
+ * store fails at first: their clients may be forgotten, and a lock without a client cannot be
+ * loaded. */
 static void unused_lock_records_go(void **state)
 {
     struct world *w = *state;
@@ -371,7 +374,8 @@ static void rewrite_server(struct world *w, struct hf_record_server record)
     hf_batch_free(&batch);
 }
 
-/* Version 1 does not say whether locks were recorded. If none is there, they may have been not. */
+/* Version 1 does not say whether locks were recorded. Without any lock record, there may have been
+ * unrecorded locks. */
 static void old_record_without_locks_may_hide_some(void **state)
 {
     struct world *w = *state;
@@ -400,7 +404,7 @@ static void old_record_with_locks_knows_all_of_them(void **state)
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
 }
 
-/* Version 2: not flushed, in another boot. */
+/* A record of version 2: locks were not flushed, and the boot is another one. */
 static void old_record_of_a_host_that_crashed(void **state)
 {
     struct world *w = *state;
@@ -430,7 +434,7 @@ static void old_record_of_a_monitor(void **state)
     assert_int_equal(told(w), 0);
 }
 
-/* GRC-03c: A first start has nothing to lose, whatever is configured. */
+/* GRC-03c: a first start has nothing to lose, whatever the configuration says. */
 static void first_start_has_no_grace(void **state)
 {
     struct world *w = *state;

@@ -28,9 +28,8 @@ static uint64_t notify(struct world *w, int from, const char *name, int32_t stat
     return seq;
 }
 
-/* NSM-03a: NSM-02c, -03, -04: a registration is durable, unique, updated in place, and removed by
- * identity.
- */
+/* NSM-03a, NSM-02c, -03, -04: a registration is durable, unique, updated in place, and removed by
+ * its identity. */
 static void registrations(void **state)
 {
     struct world *w = *state;
@@ -40,7 +39,8 @@ static void registrations(void **state)
 
     assert_true(a.ok && a.ticket.seq != 0 && a.state == 1);
     assert_true(mon(w, "server9.example").ok);
-    assert_true(hf_core_sm_mon(w->core, w->now, &peer, &args).ok); /* case does not matter */
+    /* Upper and lower case are equal. */
+    assert_true(hf_core_sm_mon(w->core, w->now, &peer, &args).ok);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
     args.proc = 17;
     assert_true(hf_core_sm_mon(w->core, w->now, &peer, &args).ok);
@@ -62,7 +62,7 @@ static void registrations(void **state)
     assert_true(hf_core_sm_unmon_all(w->core, w->now, &peer, &args).ok);
     world_step(w);
     assert_int_equal(world_status(w).nsm_clients, 0);
-    assert_int_equal(world_status(w).locks, 1); /* never touches a lock */
+    assert_int_equal(world_status(w).locks, 1); /* this touches no lock */
 }
 
 /* NSM-02: the limit is exact, an update still works, a cycle of MON and UNMON leaks no slot. */
@@ -85,7 +85,7 @@ static void registration_limit(void **state)
         assert_true(mon(w, "b").ok);
     }
     assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_MONITORS], 1);
-    assert_int_equal(LOCK(w, .client = 1), GRANTED); /* SM_MON does not starve NLM */
+    assert_int_equal(LOCK(w, .client = 1), GRANTED); /* SM_MON takes no resources of NLM */
     memset(long_name, 'n', HF_NAME_MAX + 1);
     assert_false(mon(w, long_name).ok);
     assert_false(mon(w, "").ok);
@@ -95,7 +95,8 @@ static void registration_limit(void **state)
     assert_true(hf_core_sm_unmon(w->core, w->now, &peer, &args).ok);
 }
 
-/* NSM-05, CRS-01a: a client's restart frees all it has, everywhere, and serves who waited. */
+/* NSM-05, CRS-01a: a client's restart frees all that it has, in all files, and serves the waiters.
+ */
 static void client_restart_frees_its_locks(void **state)
 {
     struct world *w = *state;
@@ -116,12 +117,14 @@ static void client_restart_frees_its_locks(void **state)
     assert_int_equal(event.a, 7);
     assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(LOCK(w, .client = 1, .fh = "a2", .state = 7), GRANTED);
-    assert_int_equal(notify(w, 1, "client1", 7), 0); /* the same once more, short name */
+    /* The same notice once more, by the short name. */
+    assert_int_equal(notify(w, 1, "client1", 7), 0);
     assert_int_equal(hf_core_counters(w->core)->notifies_in_repeated, 1);
     assert_int_equal(world_status(w).locks, 3);
 }
 
-/* NSM-05a: a notice from elsewhere, by another name, or without sense, changes nothing. */
+/* NSM-05a: a notice from another address, with another name, or with an impossible state, changes
+ * nothing. */
 static void spoofed_and_senseless_notices(void **state)
 {
     struct world *w = *state;
@@ -132,7 +135,8 @@ static void spoofed_and_senseless_notices(void **state)
     notify(w, 66, "client1.example", 7);
     notify(w, 1, "somebody.else", 7);
     notify(w, 1, "client", 7);
-    notify(w, 1, "10.0.0.2", 7); /* an address, but not the one that the notice comes from */
+    /* The name is an address, but not the one that the notice comes from. */
+    notify(w, 1, "10.0.0.2", 7);
     assert_int_equal(hf_core_counters(w->core)->notifies_in_stranger, 4);
     assert_true(world_event(w, HF_EVENT_NOTIFY_STRANGER, NULL));
     notify(w, 1, "client1.example", 0);
@@ -141,18 +145,20 @@ static void spoofed_and_senseless_notices(void **state)
     notify(w, 1, long_name, 7);
     assert_int_equal(hf_core_counters(w->core)->notifies_in_bad, 4);
     assert_int_equal(world_status(w).locks, 1);
-    notify(w, 1, "10.0.0.1", 8); /* by its address, and going down: even */
+    /* Named by its address, and going down, because the number is even. */
+    notify(w, 1, "10.0.0.1", 8);
     assert_int_equal(world_status(w).locks, 0);
 }
 
-/* SPEC 2, kind 1: the monitor of a host hears of its restart, with its private bytes. */
+/* SPEC section 2, kind 1: the monitor of a host is told of the host's restart, with its private
+ * bytes. */
 static void monitor_is_told(void **state)
 {
     struct world *w = *state;
     struct hf_outcall_attempt call;
 
     mon(w, "10.0.0.7");
-    notify(w, 7, "whatever.name", 3); /* monitored by address, as Linux does */
+    notify(w, 7, "whatever.name", 3); /* the host is monitored by its address, as Linux does */
     call = world_call_of(w, HF_OUTCALL_STATUS);
     assert_int_equal(call.prog, 100021);
     assert_int_equal(call.vers, 3);
@@ -163,14 +169,14 @@ static void monitor_is_told(void **state)
     struct hf_addr host = world_addr(100);
     assert_true(call.n_to == 1 && hf_addr_same_host(&call.to[0], &host));
     assert_int_equal(call.to[0].port, 0);
-    world_called(w, call.id, HF_OUTCALL_FAILED); /* repeated, with growing pauses */
+    world_called(w, call.id, HF_OUTCALL_FAILED); /* the call is repeated, with growing pauses */
     for (int i = 2; i < 6; i++) {
         world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
         call = world_call_of(w, HF_OUTCALL_STATUS);
         assert_int_equal(call.attempt, i);
         world_called(w, call.id, HF_OUTCALL_FAILED);
     }
-    notify(w, 7, "whatever.name", 5); /* restarted again: begins anew */
+    notify(w, 7, "whatever.name", 5); /* the host restarted again, so the calls begin anew */
     call = world_call_of(w, HF_OUTCALL_STATUS);
     assert_int_equal(call.attempt, 1);
     assert_int_equal(call.state, 5);
@@ -178,7 +184,8 @@ static void monitor_is_told(void **state)
     assert_int_equal(world_call_of(w, HF_OUTCALL_STATUS).id, 0);
 }
 
-/* A host monitored by name is known by the addresses it was resolved to, up to a bound. */
+/* A host that is monitored by name is known by the addresses to which the name resolved, up to a
+ * bound. */
 static void monitored_by_name(void **state)
 {
     struct world *w = *state;
@@ -211,7 +218,7 @@ static void monitored_by_name(void **state)
     assert_int_equal(hf_core_client_learn(w->core, w->now, 0, &addr), HF_ENOENT);
 }
 
-/* An NLM client, an SM_MON about it and another share one address: all are found by it. */
+/* An NLM client, an SM_MON about it and another client share one address: all are found by it. */
 static void several_at_one_address(void **state)
 {
     struct world *w = *state;
@@ -231,14 +238,14 @@ static void several_at_one_address(void **state)
         calls++;
     }
     assert_int_equal(calls, 2);
-    peer = world_peer(w, 100); /* the first of them goes; the others are still found */
+    peer = world_peer(w, 100); /* one of them is removed; the others are still found */
     hf_core_sm_unmon(w->core, w->now, &peer, &args);
     world_step(w);
     notify(w, 1, "client1", 11);
     assert_int_equal(world_call_of(w, HF_OUTCALL_STATUS).state, 11);
 }
 
-/* Procedure 16: the local status monitor is believed on its word. */
+/* Procedure 16: the server believes the local status monitor without verification. */
 static void host_restarted(void **state)
 {
     struct world *w = *state;
@@ -246,7 +253,7 @@ static void host_restarted(void **state)
     LOCK(w, .client = 1, .state = 5);
     LOCK(w, .client = 2, .fh = "g", .state = 5);
     hf_core_host_restarted(w->core, w->now, hf_bytes_str("CLIENT1"),
-                           7); /* another host may be called so */
+                           7); /* another host may have that name */
     world_step(w);
     assert_int_equal(world_status(w).locks, 2);
     hf_core_host_restarted(w->core, w->now, hf_bytes_str("CLIENT1.example"), 7);
@@ -260,7 +267,8 @@ static void host_restarted(void **state)
     hf_core_host_restarted(w->core, w->now, hf_bytes_str("nobody"), 7);
 }
 
-/* A LOCK with another state than recorded is a hint: counted, told, not followed. */
+/* A LOCK with another state than the recorded one is a hint: it is counted and reported, but
+ * releases nothing. */
 static void state_hint(void **state)
 {
     struct world *w = *state;
@@ -286,11 +294,9 @@ static void notice_of_client_1(struct world *w, int32_t state)
     world_step(w);
 }
 
-/*
- * A LOCK of the old life that was in flight for long comes after the first LOCK of the new one: the
- * notice takes it as well, granted or waiting. What the new life holds is not touched, also where
- * the delayed LOCK asks for the same or for what borders on it.
- */
+/* A LOCK of the old incarnation that was in flight for long comes after the first LOCK of the new
+ * one. The notice takes it as well, granted or waiting, and leaves what the new incarnation holds,
+ * even if the delayed LOCK asks for the same range or for one beside it. */
 static void a_delayed_lock_of_the_old_life_goes_with_it(void **state)
 {
     struct world *w = *state;
@@ -312,10 +318,12 @@ static void a_delayed_lock_of_the_old_life_goes_with_it(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 10, .len = 1), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 12, .len = 1), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 19, .len = 1), DENIED);
-    assert_int_equal(TEST(w, .client = 3, .fh = "unknown"), DENIED); /* it may be of the new one */
+    /* This lock may belong to the new incarnation. */
+    assert_int_equal(TEST(w, .client = 3, .fh = "unknown"), DENIED);
 }
 
-/* The new life unlocks the middle of a lock of the old one: both ends are still the old life's. */
+/* The new incarnation unlocks the middle of a lock of the old one: both ends still belong to the
+ * old one. */
 static void both_ends_of_a_lock_of_the_old_life_go(void **state)
 {
     struct world *w = *state;
@@ -327,7 +335,8 @@ static void both_ends_of_a_lock_of_the_old_life_go(void **state)
     assert_int_equal(world_status(w).locks, 0);
 }
 
-/* The new life takes what a delayed LOCK of the old one got: from then on it is its own. */
+/* The new incarnation takes over what a delayed LOCK of the old one got: from then on the lock is
+ * its own. */
 static void the_new_life_takes_over_a_delayed_lock(void **state)
 {
     struct world *w = *state;
@@ -337,7 +346,7 @@ static void the_new_life_takes_over_a_delayed_lock(void **state)
     LOCK(w, .client = 1, .off = 0, .len = 10, .state = 5);
     assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 5, .state = 7), GRANTED);
 
-    /* One that waits is granted over what the new life has got meanwhile. */
+    /* A waiter is granted over what the new incarnation has got meanwhile. */
     LOCK(w, .client = 2, .off = 29, .len = 1);
     assert_int_equal(LOCK(w, .client = 1, .off = 20, .len = 10, .block = true, .state = 5),
                      BLOCKED);
@@ -349,7 +358,8 @@ static void the_new_life_takes_over_a_delayed_lock(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 24, .len = 1), DENIED);
 }
 
-/* What a delayed LOCK waited for and got goes likewise, also when the release fails at first. */
+/* A lock for which a delayed LOCK waited goes with the old incarnation, too, even when the release
+ * fails at first. */
 static void a_delayed_lock_that_waited_goes_when_a_commit_works(void **state)
 {
     struct world *w = *state;
@@ -371,10 +381,9 @@ static void a_delayed_lock_that_waited_goes_when_a_commit_works(void **state)
     assert_int_equal(TEST(w, .client = 3, .fh = "new"), DENIED);
 }
 
-/*
- * What a request of the old life waited for, and got after the first LOCK of the new one, goes as
- * well; unless the new life has asked for the same, before it was granted or during its callback.
- */
+/* What a request of the old incarnation waited for, and got after the first LOCK of the new one,
+ * goes as well; unless the new incarnation has asked for the same range before it was granted or
+ * during its callback. */
 static void what_the_old_life_waited_for_goes_with_it(void **state)
 {
     static const char *const files[] = {"before", "during", "never"};
@@ -391,16 +400,15 @@ static void what_the_old_life_waited_for_goes_with_it(void **state)
     assert_int_equal(LOCK(w, .client = 1, .fh = "during", .block = true, .state = 7), GRANTED);
     notice_of_client_1(w, 7);
     assert_int_equal(TEST(w, .client = 3, .fh = "before"), DENIED);
-    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0); /* and it is told so */
+    /* The client is told of the grant. */
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(TEST(w, .client = 3, .fh = "during"), DENIED);
     assert_int_equal(TEST(w, .client = 3, .fh = "never"), GRANTED);
 }
 
-/*
- * The notice comes late, when the client has locked in its new life already: the old life's locks
- * go, and only those; even where an owner of the same name now holds the same range.
- */
+/* The notice comes late, when the client has already locked in its new incarnation: only the old
+ * one's locks go, even where an owner of the same name now holds the same range. */
 static void late_notice_spares_the_new_life(void **state)
 {
     struct world *w = *state;
@@ -419,13 +427,14 @@ static void late_notice_spares_the_new_life(void **state)
     assert_int_equal(TEST(w, .client = 2, .off = 15), HF_STAT_GRANTED);
     assert_int_equal(SHARE(w, .client = 2, .fh = "s", .access = 1), HF_STAT_GRANTED);
     assert_int_equal(SHARE(w, .client = 2, .fh = "t", .access = 1), HF_STAT_DENIED);
-    LOCK(w, .client = 1, .off = 40, .len = 1, .state = 9); /* and a notice of yet another life: */
+    /* Then a notice of yet another incarnation: */
+    LOCK(w, .client = 1, .off = 40, .len = 1, .state = 9);
     hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 11, false);
     world_step(w);
     assert_int_equal(world_status(w).locks, 0); /* all of it */
 }
 
-/* NSM-07: after a restart every registered client is notified, from the address each talks to. */
+/* NSM-07: after a restart every registered client is notified, from the address that it uses. */
 static void restart_notifies_every_client(void **state)
 {
     struct world *w = *state;
@@ -434,7 +443,7 @@ static void restart_notifies_every_client(void **state)
 
     LOCK(w, .client = 1);
     mon(w, "10.0.0.9");
-    mon(w, "holdfast"); /* kind 2: about ourselves, by our short name */
+    mon(w, "holdfast"); /* kind 2: a registration about ourselves, by our short name */
     mon(w, "10.0.0.250");
     world_restart(w);
     call = world_call_of(w, HF_OUTCALL_NOTIFY);
@@ -448,7 +457,8 @@ static void restart_notifies_every_client(void **state)
     world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     call = world_call_of(w, HF_OUTCALL_NOTIFY);
     assert_true(hf_bytes_equal(call.host, hf_bytes_str("10.0.0.9")));
-    assert_int_equal(call.from.family, HF_ADDR_NONE); /* not whence SM_MON came: loopback, mostly */
+    /* Not the address to which SM_MON came, which is mostly loopback. */
+    assert_int_equal(call.from.family, HF_ADDR_NONE);
     call = world_call_of(w, HF_OUTCALL_STATUS);
     assert_int_equal(call.state, 3);
     assert_true(hf_bytes_equal(call.mon_name, hf_bytes_str("holdfast")));
@@ -458,8 +468,8 @@ static void restart_notifies_every_client(void **state)
     assert_int_equal(world_status(w).notices[HF_NOTICE_PENDING], 3);
 }
 
-/* NOT-03: three attempts of five seconds, then the client is crashed; the notice goes on a while.
- */
+/* NOT-03: after three attempts of five seconds the client counts as crashed; the notice is repeated
+ * for a while. */
 static void unreachable_client_is_crashed(void **state)
 {
     struct world *w = *state;
@@ -481,7 +491,7 @@ static void unreachable_client_is_crashed(void **state)
         if (w->now.mono_ms < began + 10000)
             assert_int_equal(world_status(w).locks, 2);
         else
-            assert_int_equal(world_status(w).locks, 1); /* client 2 reclaimed: it lives */
+            assert_int_equal(world_status(w).locks, 1); /* client 2 has reclaimed, so it is alive */
         hf_core_view_client(w->core, call.client_id, &row);
         if (world_status(w).notices[HF_NOTICE_GIVEN_UP] < 2)
             world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
@@ -496,7 +506,8 @@ static void unreachable_client_is_crashed(void **state)
     assert_true(world_event(w, HF_EVENT_NOTICE_GIVEN_UP, NULL));
 }
 
-/* NOT-03: a client that cannot be reached but took a lock since our restart runs, and keeps it. */
+/* NOT-03: a client that cannot be reached but took a lock since our restart is alive, and keeps it.
+ */
 static void unreachable_client_keeps_new_locks(void **state)
 {
     struct world *w = *state;
@@ -515,12 +526,14 @@ static void unreachable_client_keeps_new_locks(void **state)
         world_later(w, 5000);
     }
     assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
-    assert_int_equal(LOCK(w, .client = 2, .fh = "g"), GRANTED); /* not reclaimed in grace */
+    /* The lock was not reclaimed in grace. */
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g"), GRANTED);
     assert_int_equal(LOCK(w, .client = 2), DENIED);
     assert_int_equal(LOCK(w, .client = 2, .fh = "h"), DENIED);
 }
 
-/* NSM-05: a callback that was due when we went down is made after the start; nothing else is. */
+/* NSM-05: a callback that was due when the server stopped is made after the start, and no other
+ * call is. */
 static void told_again_after_a_restart(void **state)
 {
     struct world *w = *state;
@@ -543,7 +556,7 @@ static void told_again_after_a_restart(void **state)
     assert_int_equal(statuses, 1);
 }
 
-/* NOT-03b: what we lack ourselves says nothing about a client: it is asked again, at each of its
+/* NOT-03b: a shortage of our own says nothing about a client: it is asked again, at each of its
  * addresses, and keeps its locks. */
 static void our_own_lack_is_no_crash(void **state)
 {
@@ -569,8 +582,8 @@ static void our_own_lack_is_no_crash(void **state)
     hf_core_verify_invariants(w->core);
 }
 
-/* NOT-03: only attempts that put a packet on the wire count towards those of notify.attempts, and
- * the client counts as crashed once. */
+/* NOT-03: only attempts that sent a packet count towards notify.attempts, and the client counts as
+ * crashed once. */
 static void attempts_that_were_tried_count(void **state)
 {
     static const enum hf_outcall_outcome outcomes[] = {HF_OUTCALL_FAILED,  HF_OUTCALL_UNTRIED,
@@ -645,7 +658,8 @@ static void notices_in_flight_are_bounded(void **state)
     assert_true(hf_core_next_outcall(w->core, w->now, &call));
     assert_int_equal(call.kind, HF_OUTCALL_GRANTED);
     assert_int_equal(world_status(w).calls_in_flight, 4);
-    LOCK(w, .client = 2, .block = true); /* called off while in flight: its place is free */
+    /* The notice is cancelled while in flight: its place is free. */
+    LOCK(w, .client = 2, .block = true);
     assert_int_equal(world_status(w).calls_in_flight, 3);
 }
 
@@ -659,8 +673,9 @@ static unsigned begin_all(struct world *w, uint64_t *last)
     return n;
 }
 
-/* NOT-02: notices begin no faster than they are answered, but for those that stay unanswered for
- * some milliseconds and some turns of the loop: they may be to dead hosts, and are no work. */
+/* NOT-02: notices begin no faster than they are answered. Notices that stay unanswered for some
+ * milliseconds and some turns of the loop do not count: their hosts may be dead, and cost no work.
+ */
 static void notices_that_began_just_now_are_bounded(void **state)
 {
     struct world *w = *state;
@@ -671,7 +686,7 @@ static void notices_that_began_just_now_are_bounded(void **state)
     w->unchecked = true;
     world_restart(w);
     assert_int_equal(begin_all(w, &last), 64);
-    for (int i = 1; i < 20; i++) /* turns alone are not enough */
+    for (int i = 1; i < 20; i++) /* enough turns, but not enough time */
         assert_int_equal(begin_all(w, &last), 0);
     assert_true(hf_core_deadline(w->core) <= w->now.mono_ms + 3);
     world_called(w, last, HF_OUTCALL_ACCEPTED);
@@ -679,9 +694,10 @@ static void notices_that_began_just_now_are_bounded(void **state)
     world_called(w, last, HF_OUTCALL_FAILED);
     assert_int_equal(begin_all(w, &last), 1);
     world_later(w, 3);
-    assert_int_equal(begin_all(w, &last), 63); /* those that began with the first turn */
+    /* As many as have been unanswered since the first turn. */
+    assert_int_equal(begin_all(w, &last), 63);
     world_later(w, 3);
-    for (int i = 0; i < 6; i++) { /* time alone is not enough: the next turn is due at once */
+    for (int i = 0; i < 6; i++) { /* enough time, but too few turns: the next turn is due at once */
         assert_int_equal(begin_all(w, &last), 0);
         assert_true(hf_core_deadline(w->core) <= w->now.mono_ms);
     }
@@ -691,7 +707,7 @@ static void notices_that_began_just_now_are_bounded(void **state)
     hf_core_verify_invariants(w->core);
 }
 
-/* The notice can be sent again, to one or to all. */
+/* The operator can have the notice sent again, to one client or to all. */
 static void notify_again(void **state)
 {
     struct world *w = *state;
@@ -723,13 +739,13 @@ static void registration_lingers(void **state)
     assert_memory_equal(event.name, "client1.example", event.name_len);
     UNLOCK(w, .client = 1);
     world_later(w, 200000);
-    LOCK(w, .client = 1); /* busy when the timer fires */
+    LOCK(w, .client = 1); /* the client is busy when the timer fires */
     world_later(w, 200000);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
     UNLOCK(w, .client = 1);
     world_later(w, 100000);
     LOCK(w, .client = 1);
-    UNLOCK(w, .client = 1); /* idle since later than the timer was set */
+    UNLOCK(w, .client = 1); /* the client has been idle for less time than the timer was set */
     world_later(w, 200000);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
     world_later(w, 100000);
@@ -739,7 +755,7 @@ static void registration_lingers(void **state)
     assert_int_equal(hf_core_deadline(w->core), UINT64_MAX);
 }
 
-/* A client that still has to hear of our restart is not forgotten, however idle. */
+/* A client that has not yet been told of our restart is not forgotten, however long it is idle. */
 static void linger_waits_for_the_notice(void **state)
 {
     struct world *w = *state;
@@ -761,7 +777,7 @@ static void linger_waits_for_the_notice(void **state)
     }
 }
 
-/* The record follows how the client talks to us. */
+/* The record keeps the version and the transport by which the client last asked. */
 static void record_follows_the_client(void **state)
 {
     struct world *w = *state;
@@ -840,7 +856,7 @@ static void two_transports_are_two_clients(void **state)
     assert_int_equal(hf_core_lock(w->core, w->now, &tcp, &args).stat, GRANTED);
     assert_int_equal(hf_core_lock(w->core, w->now, &udp, &args).stat, DENIED);
     assert_int_equal(hf_core_test(w->core, w->now, &udp, &args).stat, DENIED);
-    /* What one does not hold, it cannot give up: its own UNLOCK changes nothing. */
+    /* A client cannot unlock what it does not hold: its UNLOCK changes nothing. */
     assert_int_equal(hf_core_unlock(w->core, w->now, &udp, &args).stat, GRANTED);
     world_step(w);
     assert_int_equal(world_status(w).locks, 1);
@@ -849,14 +865,14 @@ static void two_transports_are_two_clients(void **state)
     args.block = false;
     assert_int_equal(hf_core_unlock(w->core, w->now, &tcp, &args).stat, GRANTED);
     world_step(w);
-    call = world_call_of(w, HF_OUTCALL_GRANTED); /* by the transport of the LOCK */
+    call = world_call_of(w, HF_OUTCALL_GRANTED); /* the callback uses the transport of the LOCK */
     assert_int_equal(call.transport, HF_TRANSPORT_UDP);
     world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     args.fh = hf_bytes_str("y");
     assert_int_equal(hf_core_lock(w->core, w->now, &tcp, &args).stat, GRANTED);
     world_step(w);
 
-    world_restart(w); /* each reclaims its own by its own transport */
+    world_restart(w); /* each client reclaims its own locks by its own transport */
     args.reclaim = true;
     assert_int_equal(hf_core_lock(w->core, w->now, &udp, &args).stat, DENIED);
     assert_int_equal(hf_core_lock(w->core, w->now, &tcp, &args).stat, GRANTED);
@@ -879,10 +895,9 @@ static void two_transports_are_two_clients(void **state)
     assert_int_equal(world_status(w).locks, 0);
 }
 
-/*
- * A store of before has one record for both transports, with the last one that was used. Its locks
- * are reclaimed by that transport; the other is another client, and gets nothing of it.
- */
+/* A store of an earlier version has one record for both transports, with the transport used last.
+ * Its locks are reclaimed by that transport; the other one is another client, and gets none of
+ * them. */
 static void a_record_of_before_has_one_transport(void **state)
 {
     struct world *w = *state;
@@ -901,7 +916,7 @@ static void a_record_of_before_has_one_transport(void **state)
     world_step(w);
 }
 
-/* ADM-01: the operator releases a lock, a file, a client; who waited is served. */
+/* ADM-01: the operator releases a lock, a file or a client; waiters are served. */
 static void operator_releases(void **state)
 {
     struct world *w = *state;
@@ -935,7 +950,7 @@ static void operator_releases(void **state)
 
 /* ADM-12: a client that the operator declares dead loses what it has, as after its crash notice: it
  * counts as a crash, its waiters go too, and what it gets afterwards stays when its own notice
- * comes. A release that the store refuses is made again. */
+ * comes. If the store refuses the release, it is made again. */
 static void operator_declares_dead(void **state)
 {
     struct world *w = *state;
@@ -955,7 +970,7 @@ static void operator_declares_dead(void **state)
     world_commit_one(w, HF_EIO);
     assert_int_equal(world_status(w).locks, 3);
     world_later(w, 5000);
-    assert_int_equal(world_status(w).locks, 2); /* h, and what client 2 waited for */
+    assert_int_equal(world_status(w).locks, 2); /* file h, and what client 2 waited for */
     assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
     assert_true(world_event(w, HF_EVENT_CLIENT_DEAD, &event));
@@ -965,8 +980,9 @@ static void operator_declares_dead(void **state)
     hf_core_verify_invariants(w->core);
 }
 
-/* ADM-12: after our restart, too, it is known since when a client was heard from: what it holds or
- * waits for tells, so that a declaration which comes late takes nothing from its new life. */
+/* ADM-12: after our restart the server still knows since when a client was heard from: what the
+ * client holds or waits for shows it. So a declaration that comes late takes nothing from its new
+ * incarnation. */
 static void heard_from_before_a_restart(void **state)
 {
     struct world *w = *state;
@@ -1051,7 +1067,7 @@ static void pages(void **state)
     LOCK(w, .client = 6, .fh = "Lxx", .shared = true, .block = true);
     SHARE(w, .client = 6, .fh = "xxR", .mode = 1, .access = 2);
     w->by_hand = true;
-    UNLOCK(w, .client = 3, .fh = "x"); /* removed, but not yet for good: not shown */
+    UNLOCK(w, .client = 3, .fh = "x"); /* removed, but not durably yet, so not shown */
     while ((n = hf_core_view_locks(w->core, &cursor, UINT64_MAX, locks, 3)) > 0) {
         for (size_t i = 0; i < n; i++) {
             seen++;
@@ -1082,7 +1098,8 @@ static void pages(void **state)
     cursor = 0;
     assert_int_equal(hf_core_view_waiters(w->core, &cursor, UINT64_MAX, waiters, 3), 2);
     assert_true(waiters[0].granting != waiters[1].granting);
-    LOCK(w, .client = 5, .fh = "Lxx", .block = true); /* gone, but an undo may need it */
+    /* removed, but an undo may need it, so it still exists. */
+    LOCK(w, .client = 5, .fh = "Lxx", .block = true);
     cursor = 0;
     assert_int_equal(hf_core_view_waiters(w->core, &cursor, UINT64_MAX, waiters, 3), 1);
     assert_int_equal(hf_core_view_client(w->core, clients[0].record.id, &clients[1]), 0);
@@ -1104,7 +1121,7 @@ static void granted_waiters_are_listed(void **state)
     LOCK(w, .client = 5, .fh = "x", .block = true);
     for (int i = 0; i < 3; i++)
         LOCK(w, .client = 2 + i, .off = 10 * (uint64_t)i, .len = 10, .block = true);
-    UNLOCK(w, .client = 1, .fh = "x"); /* granted to client 5 before the release */
+    UNLOCK(w, .client = 1, .fh = "x"); /* this one was granted to client 5 before the release */
     assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, &client, 1), 1);
     mark = hf_core_view_grant_mark(w->core);
     assert_int_equal(hf_core_view_granted(w->core, &mark, rows, 2), 0);
@@ -1139,7 +1156,7 @@ static void leaving_monitor_is_not_shown(void **state)
     world_commit(w);
 }
 
-/* Events that the daemon does not take are lost, and counted; long names are cut. */
+/* Events that the daemon does not read in time are lost, and counted; long names are cut. */
 static void events_overflow(void **state)
 {
     static char name[300];
@@ -1147,7 +1164,7 @@ static void events_overflow(void **state)
     struct hf_event event;
 
     memset(name, 'n', sizeof(name) - 1);
-    for (int i = 0; i < 300; i++) /* the queue grows while it is read */
+    for (int i = 0; i < 300; i++) /* the queue grows before it is read */
         notify(w, 66, "x", i + 1);
     for (int i = 0; i < 200; i++) {
         assert_true(hf_core_next_event(w->core, &event));
@@ -1173,14 +1190,14 @@ static void events_overflow(void **state)
     assert_false(hf_core_next_event(w->core, &event));
 }
 
-/* Names as hosts use them. */
+/* Hosts have such names. */
 static void odd_names(void **state)
 {
     struct world *w = *state;
     struct hf_peer peer = world_peer(w, 1);
     struct hf_lock_args args = {.fh = hf_bytes_str("x"), .exclusive = true, .version = 4};
 
-    peer.name = hf_bytes(NULL, 0); /* no name at all is a name */
+    peer.name = hf_bytes(NULL, 0); /* an empty name is a name */
     assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, GRANTED);
     peer.name = hf_bytes("a\0b", 3);
     args.fh = hf_bytes_str("y");

@@ -75,7 +75,8 @@ static void a_forged_notice_ages_no_lock(void **state)
     assert_int_equal(TEST(w, .client = 2, .fh = "newer"), DENIED);
 }
 
-/* CRS-02: nor does it hide that a state number is the first that the client tells. */
+/* CRS-02: nor does a forged notice hide that a state number is the first one that the client tells.
+ */
 static void a_forged_notice_before_the_first_state(void **state)
 {
     struct world *w = *state;
@@ -86,7 +87,7 @@ static void a_forged_notice_before_the_first_state(void **state)
     decision(w);
     LOCK(w, .client = 1, .fh = "told", .state = 5);
     world_later(w, 10000);
-    assert_int_equal(notify(w, 5).ticket.decision, 0); /* it tells nothing new */
+    assert_int_equal(notify(w, 5).ticket.decision, 0); /* this notice tells nothing new */
     assert_int_equal(locks(w), 2);
 }
 
@@ -125,7 +126,8 @@ static void the_monitor_decides(void **state)
     assert_int_equal(locks(w), 0);
     assert_int_equal(decision(w).id, answer.ticket.decision);
     assert_int_equal(hf_core_counters(w->core)->notifies_in_accepted, 1);
-    assert_int_equal(notify(w, 5).ticket.decision, 0); /* a repeat is answered at once */
+    /* A repeat of the notice is answered at once. */
+    assert_int_equal(notify(w, 5).ticket.decision, 0);
 }
 
 static struct hf_sm_answer notify_of_address(struct world *w, int32_t state)
@@ -137,7 +139,7 @@ static struct hf_sm_answer notify_of_address(struct world *w, int32_t state)
     return answer;
 }
 
-/* SEC-03: one packet makes us ask once, also about a host that is several clients; what these get
+/* SEC-03: one packet makes us ask once, even about a host that is several clients; what these get
  * after the notice came stays. */
 static void one_question_for_all_clients_of_a_host(void **state)
 {
@@ -147,7 +149,8 @@ static void one_question_for_all_clients_of_a_host(void **state)
     w->at = world_addr(1);
     LOCK(w, .client = 1, .fh = "a", .state = 3);
     LOCK(w, .client = 2, .fh = "b", .state = 3);
-    assert_false(notify_of_address(w, 7).ok); /* two decisions, so it must be repeated */
+    /* There are two decisions, so the notice must be repeated. */
+    assert_false(notify_of_address(w, 7).ok);
     id = question(w);
     assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
     LOCK(w, .client = 2, .fh = "c", .state = 3);
@@ -176,7 +179,8 @@ static void one_question_for_all_clients_of_a_host(void **state)
     assert_int_equal(locks(w), 0);
 }
 
-/* SEC-04b: No answer, or one that names no state: a booting client may have no monitor yet. */
+/* SEC-04b: no answer, or one that names no state, lets the notice count, because a booting client
+ * may have no monitor yet. */
 static void a_silent_monitor_lets_the_notice_count(void **state)
 {
     struct world *w = *state;
@@ -188,8 +192,8 @@ static void a_silent_monitor_lets_the_notice_count(void **state)
     decision(w);
 }
 
-/* SEC-04c: A shortage of this host must not make a forged notice believed: asked again a second
- * later. */
+/* SEC-04c: a shortage of this host must not make the server believe a forged notice: it asks again
+ * a second later. */
 static void our_own_lack_decides_nothing(void **state)
 {
     struct world *w = *state;
@@ -212,8 +216,9 @@ static void our_own_lack_decides_nothing(void **state)
     decision(w);
 }
 
-/* SEC-04e: The same notice joins; another claim is left to be repeated, and one that the monitor
- * has just confirmed is believed even while a forged one is being verified. */
+/* SEC-04e: a repeat of the same notice joins the question. A notice with another state is left to
+ * be repeated; and one that the monitor has just confirmed is believed even while a forged one is
+ * being verified. */
 static void one_question_at_a_time(void **state)
 {
     struct world *w = *state;
@@ -230,7 +235,7 @@ static void one_question_at_a_time(void **state)
     assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
     monitor_names(w, id, 5);
     assert_int_equal(locks(w), 1);
-    assert_false(notify(w, 101).ok); /* its decision has not been taken out */
+    assert_false(notify(w, 101).ok); /* the decision about it was not fetched yet */
     decision(w);
 
     forged = notify(w, 103);
@@ -238,13 +243,14 @@ static void one_question_at_a_time(void **state)
     first = notify(w, 5);
     assert_true(first.ok && first.ticket.decision == 0);
     assert_int_equal(locks(w), 0);
-    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0); /* one question a second */
+    /* Only one question a second is sent. */
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
     world_later(w, 1000);
     monitor_names(w, question(w), 5);
     decision(w);
 }
 
-/* A confirmation is no longer used when it is old: the client may have crashed since. */
+/* An old confirmation is not used: the client may have crashed since. */
 static void an_old_answer_is_not_used(void **state)
 {
     struct world *w = *state;
@@ -261,7 +267,7 @@ static void an_old_answer_is_not_used(void **state)
     decision(w);
 }
 
-/* SEC-04d: What the client gets after its notice belongs to its new life. */
+/* SEC-04d: what the client gets after its notice belongs to its new incarnation. */
 static void the_new_life_keeps_what_it_gets_meanwhile(void **state)
 {
     struct world *w = *state;
@@ -310,7 +316,7 @@ static struct hf_answer free_all(struct world *w, int32_t state, bool proven)
     return answer;
 }
 
-/* FREE_ALL of the recorded state is contradicted as well: the client has not restarted. */
+/* A FREE_ALL with the recorded state is contradicted as well: the client has not restarted. */
 static void free_all_is_verified(void **state)
 {
     struct world *w = *state;
@@ -352,7 +358,7 @@ static void a_notice_joins_free_all(void **state)
     assert_int_equal(hf_core_counters(w->core)->notifies_in_repeated, 1);
 }
 
-/* Procedure 16 asks each client of that name, and by no other name. */
+/* Procedure 16 leads to a question to each client that has that name, and to no other. */
 static void the_local_monitor_is_verified(void **state)
 {
     struct world *w = *state;
@@ -368,7 +374,7 @@ static void the_local_monitor_is_verified(void **state)
     assert_int_equal(locks(w), 1);
 }
 
-/* SEC-04f: A proven notice, and one to an SM_MON registration, are not verified. */
+/* SEC-04f: a proven notice is not verified, and neither is one to an SM_MON registration. */
 static void what_is_not_verified(void **state)
 {
     struct world *w = *state;
@@ -410,7 +416,7 @@ static void the_client_leaves_meanwhile(void **state)
     monitor_names(w, id, 5);
     assert_int_equal(decision(w).id, id);
     assert_int_equal(world_status(w).nlm_clients, 0);
-    monitor_names(w, id, 5); /* late: nothing is left of it */
+    monitor_names(w, id, 5); /* a late answer: nothing is left of the verification */
 
     LOCK(w, .client = 1, .state = 3);
     notify(w, 7);
@@ -434,7 +440,7 @@ static void an_answer_to_another_call(void **state)
     assert_int_equal(locks(w), 1);
 }
 
-/* At most notify_in_flight questions at a time. */
+/* At most notify_in_flight questions are in flight at a time. */
 static void questions_are_bounded(void **state)
 {
     struct world *w = *state;

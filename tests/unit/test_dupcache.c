@@ -1,4 +1,5 @@
-/* The duplicate request cache: what was answered once is answered the same again, for a while. */
+/* The duplicate request cache: an answer that was given once is given again to a repeat, for a
+ * while. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -14,12 +15,13 @@ static struct hf_dupcache cache;
 static struct hf_addr alice, bob;
 static struct hf_dup_host alice_dups, bob_dups;
 static struct hf_dup_host *last_emptied;
-static struct hf_rpc_call work; /* stands for whatever is at work on a request */
+static struct hf_rpc_call work; /* stands for a call that a handler works on */
 
 static void on_emptied(void *ctx, struct hf_dup_host *host)
 {
     assert_ptr_equal(ctx, &cache);
-    assert_ptr_not_equal(cache.largest, host); /* it may be freed now */
+    /* The cache no longer uses this host, so it may be freed. */
+    assert_ptr_not_equal(cache.largest, host);
     last_emptied = host;
 }
 
@@ -50,14 +52,16 @@ static enum hf_dup_verdict check(uint64_t now_ms, const struct hf_addr *peer, ui
                                  const char *message, struct hf_dup **entry)
 {
     char bytes[64];
-    int len = snprintf(bytes, sizeof(bytes), "%u %s", xid, message); /* the xid is part of both */
+    /* The message contains the xid. */
+    int len = snprintf(bytes, sizeof(bytes), "%u %s", xid, message);
 
     return hf_dupcache_check(&cache, now_ms,
                              hf_addr_same_host(peer, &alice) ? &alice_dups : &bob_dups, xid,
                              hf_dupcache_hash(&cache, peer, hf_bytes(bytes, (size_t)len)), entry);
 }
 
-/* As dispatch does it: the entry of a new request points at the call at work, and back. */
+/* Asks as dispatch does: the entry of a new request points at its call, and the call at the entry.
+ */
 static struct hf_dup *ask_new(uint64_t now_ms, uint32_t xid, const char *message)
 {
     struct hf_dup *entry;
@@ -76,7 +80,8 @@ static void expect_answer(uint64_t now_ms, uint32_t xid, const char *message, co
     assert_true(hf_bytes_equal(hf_dup_reply(entry), hf_bytes_str(answer)));
 }
 
-/* New; then in flight, by the same call; then answered, with the same bytes, as often as asked. */
+/* A request is first new; then in flight, by the same call; then answered, with the same bytes each
+ * time. */
 static void a_request_is_new_then_in_flight_then_answered(void **state)
 {
     struct hf_dup *first = ask_new(1000, 5, "lock");
@@ -91,7 +96,8 @@ static void a_request_is_new_then_in_flight_then_answered(void **state)
     expect_answer(1003, 5, "lock", "granted");
 }
 
-/* RPC-01b: Another xid, other bytes, or another host: another request. Another port: the same. */
+/* RPC-01b: another xid, other bytes, or another host make another request; another port does not.
+ */
 static void only_the_same_request_of_the_same_host_is_a_repeat(void **state)
 {
     struct hf_dup *entry = ask_new(1000, 5, "lock");
@@ -116,7 +122,8 @@ static void an_answer_lasts_for_the_window_and_no_longer(void **state)
     assert_int_equal(check(1000 + HF_DUP_WINDOW_MS + 1, &alice, 5, "lock", &entry), HF_DUP_NEW);
 }
 
-/* Given a host with as many as it may have, its oldest makes way; a call still at work goes on. */
+/* Given a host with as many entries as it may have, a new request takes the place of the oldest; a
+ * call in progress is kept. */
 static void the_oldest_makes_way_for_the_newest(void **state)
 {
     struct hf_dup *first = ask_new(1000, 0, "lock");
@@ -134,7 +141,7 @@ static void the_oldest_makes_way_for_the_newest(void **state)
     assert_int_equal(check(1000, &alice, 0, "lock", &entry), HF_DUP_NEW);
 }
 
-/* The index has room for nearly all entries, and where it has not, one is forgotten. */
+/* The index has room for nearly all entries, and where it has none, an entry is forgotten. */
 static void nearly_all_that_fit_are_found_again(void **state)
 {
     uint32_t found = 0;
@@ -154,7 +161,8 @@ static void nearly_all_that_fit_are_found_again(void **state)
     assert_between(found, HF_DUP_HOST_MAX * 9 / 10, HF_DUP_HOST_MAX);
 }
 
-/* Twice as many as a host may have: the cache holds no more for it. */
+/* Given twice as many requests as a host may have entries, the cache keeps no more than that for
+ * it. */
 static void the_cache_stays_bounded(void **state)
 {
     (void)state;
@@ -163,7 +171,8 @@ static void the_cache_stays_bounded(void **state)
 
         memset(large, 'x', sizeof(large));
         hf_dup_answer(&cache, ask_new(1000, xid, "lock"), hf_bytes(large, sizeof(large)));
-        assert_true(heap.live <= HF_DUP_HOST_MAX + 2); /* large answers, sets and entries */
+        /* Blocks for large answers, sets and entries. */
+        assert_true(heap.live <= HF_DUP_HOST_MAX + 2);
     }
 }
 
@@ -220,7 +229,8 @@ static void a_flood_of_one_host_leaves_the_answers_of_others(void **state)
     assert_true(crowd[1].n <= HF_DUP_HOST_MAX);
 }
 
-/* Nor do many hosts that fill the whole cache, while the host has no more than an equal share. */
+/* Many hosts that fill the whole cache do not push out answers of a host that has no more than an
+ * equal share. */
 static void a_full_cache_is_shared(void **state)
 {
     (void)state;
@@ -231,10 +241,11 @@ static void a_full_cache_is_shared(void **state)
     ask_for(&crowd[0], 1000, 0, 500);
     for (uint32_t i = 1; i < CROWD; i++)
         ask_for(&crowd[i], 1000, HF_DUP_ENTRIES / 8, 1000);
-    assert_between(found_of(&crowd[0], 1000, 0, 500), 495, 500); /* the index may lack a slot */
+    /* The index may have no slot for some. */
+    assert_between(found_of(&crowd[0], 1000, 0, 500), 495, 500);
 }
 
-/* Hosts that have gone leave their room to those that come; their owner is told. */
+/* Entries of hosts that have gone make room for those that come; the owner of the host is told. */
 static void answers_out_of_date_make_way_first(void **state)
 {
     uint64_t later = 1000 + HF_DUP_WINDOW_MS + 1;
@@ -272,7 +283,7 @@ static void equal_hashes_prove_nothing(void **state)
                      HF_DUP_ANSWERED);
 }
 
-/* Its oldest answer decides: a host that also has new ones gives up what is out of date. */
+/* A host's oldest answer decides: a host that also has new answers gives up what is out of date. */
 static void an_old_answer_makes_way_although_its_host_has_new_ones(void **state)
 {
     const uint64_t later = 1000 + HF_DUP_WINDOW_MS + 1;
@@ -314,7 +325,7 @@ static void a_host_without_entries_is_forgotten(void **state)
         ask_once(&many[i], later, 1);
     assert_int_equal(cache.n_used, HF_DUP_ENTRIES);
     assert_ptr_equal(cache.largest, &many[0]);
-    ask_once(&many[0], later, 3); /* gives up one of its own */
+    ask_once(&many[0], later, 3); /* this host gives up one of its own entries */
     cache.hand = 0;
     ask_once(&many[HOSTS - 1], later, 1);
     assert_int_equal(many[0].n, 1);
@@ -346,8 +357,8 @@ static void answers_of_every_size_come_back_whole(void **state)
     }
 }
 
-/* What could not be kept is as if it had made way: the next one is done anew, not answered wrong.
- */
+/* An answer for which there is no memory is forgotten: its repeat is executed anew, and not
+ * answered wrongly. */
 static void an_answer_that_finds_no_memory_is_forgotten(void **state)
 {
     char large[HF_DUP_INLINE + 1] = {0};

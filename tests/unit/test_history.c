@@ -109,7 +109,7 @@ static void test_lines_of_another_form_are_refused(void **state)
     static const char *const LINES[] = {
         "",
         "lock",
-        "lock\t1\t2\tunlocked\tx\t0\t9\t-\t-\t-\t0\t-\t1\t-",             /* a field too few */
+        "lock\t1\t2\tunlocked\tx\t0\t9\t-\t-\t-\t0\t-\t1\t-", /* this line has a field too few */
         "lock\t1\t2\tunlocked\tx\t0\t9\t-\t-\t-\t0\t-\t1\t-\t-\t-",       /* too many */
         "boat\t1\t2\tunlocked\tx\t0\t9\t-\t-\t-\t0\t-\t1\t-\t-",          /* no such kind */
         "lock\t1x\t2\tunlocked\tx\t0\t9\t-\t-\t-\t0\t-\t1\t-\t-",         /* no number */
@@ -194,7 +194,8 @@ static void test_a_search_finds_by_client_file_and_time(void **state)
     put(history, &start);
 
     found = find(history, (struct hf_history_query){.client = "b"});
-    assert_int_equal(found.found.n_rows, 2); /* and the restart, which concerns every client */
+    /* The restart is found as well, because it concerns every client. */
+    assert_int_equal(found.found.n_rows, 2);
     assert_int_equal(found.found.rows[0].id, 2);
     assert_string_equal(found.found.rows[1].why, "start");
     hf_history_search_free(&found);
@@ -215,13 +216,14 @@ static void test_a_search_finds_by_client_file_and_time(void **state)
 
     put(history, &released);
     found = find(history, (struct hf_history_query){.file = "0102ac"});
-    assert_int_equal(found.found.n_rows, 1); /* the restart alone, no note about another file */
+    /* The restart is found, and no note about another file. */
+    assert_int_equal(found.found.n_rows, 1);
     assert_string_equal(found.found.rows[0].why, "start");
     hf_history_search_free(&found);
     close_history(history);
 }
 
-/* Its batch failed, so the lock is held on, and ends later. */
+/* The batch of an UNLOCK failed, so the lock is still held, and ends later. */
 static void test_an_end_that_was_undone_is_not_shown(void **state)
 {
     struct hf_history *history = open_history(1 << 20, 1000000);
@@ -287,7 +289,7 @@ static void test_what_is_too_old_is_not_shown(void **state)
     close_history(history);
 }
 
-/* A crash of the host may cut the last line. It costs no other. */
+/* A crash of the host may cut the last line; no other line is lost. */
 static void test_a_cut_line_is_skipped(void **state)
 {
     struct hf_history *history = open_history(1 << 20, 1000000);
@@ -306,7 +308,7 @@ static void test_a_cut_line_is_skipped(void **state)
     close_history(history);
 }
 
-/* A disk that takes nothing costs lines and nothing else. */
+/* A disk that takes nothing loses lines, and does no other harm. */
 static void test_what_cannot_be_written_is_counted(void **state)
 {
     struct hf_history *history = open_history(1 << 20, 1000000);
@@ -319,17 +321,18 @@ static void test_what_cannot_be_written_is_counted(void **state)
     assert_int_equal(hf_history_counters(history).lost, 1);
     assert_true(hf_history_error(history)[0] != '\0');
     assert_int_equal(rmdir(in_directory("history")), 0);
-    put(history, &entry); /* it recovers by itself */
+    put(history, &entry); /* the history recovers by itself */
     assert_int_equal(hf_history_counters(history).lost, 1);
     assert_string_equal(hf_history_error(history), "");
 
     for (unsigned i = 0; i < HF_HISTORY_BUFFER_BYTES / 100; i++)
-        hf_history_put(history, &entry); /* in one turn: more than the buffer holds */
+        /* In one turn, so that there is more than the buffer holds. */
+        hf_history_put(history, &entry);
     assert_true(hf_history_counters(history).lost > 1);
     close_history(history);
 }
 
-/* The daemon stops, or a caller goes away, while a search is at work. */
+/* The daemon stops, or a caller goes away, during a search. */
 static void test_a_search_is_abandoned(void **state)
 {
     struct hf_history *history = open_history(1 << 20, 1000000);
@@ -343,9 +346,9 @@ static void test_a_search_is_abandoned(void **state)
         searches[i] = (struct hf_history_search){.query = {.limit = 1}, .done = on_found};
         assert_int_equal(hf_history_search(history, &searches[i]), i < 4 ? 0 : HF_ELIMIT);
     }
-    hf_history_search_free(&searches[0]); /* its caller goes away */
+    hf_history_search_free(&searches[0]); /* the caller of this search goes away */
     hf_history_put(history, &entry);
-    close_history(history); /* writes the last line, and ends the other three */
+    close_history(history); /* writes the last line, and ends the other three searches */
     assert_int_equal(n_done, 0);
 }
 

@@ -1,5 +1,4 @@
-/* The daemon's side of the connection to the keeper (COH-01), with a played keeper at the other
- * end. */
+/* The daemon's side of the connection to the keeper (COH-01); the test plays the keeper. */
 #include "unit.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 struct world {
     uv_loop_t loop;
     char path[108];
-    int listener, keeper; /* keeper: the played one's end of the connection */
+    int listener, keeper; /* keeper: the end of the connection that the test plays */
     struct hf_keeper_client *client;
     unsigned ups, downs, results, held, held_ends;
     uint64_t last_id;
@@ -111,7 +110,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- the played keeper ---- */
+/* ---- the keeper, played by the test ---- */
 
 static void say(struct world *w, uint32_t message, uint32_t count, const void *records)
 {
@@ -174,7 +173,7 @@ static struct hf_keeper_op claim(uint64_t id)
 
 /* ---- stories ---- */
 
-/* The operations of a turn leave in one message, and their results come one by one. */
+/* The operations of a turn leave in one message, and their results come one after the other. */
 static void a_turn_is_one_message(void **state)
 {
     struct world *w = *state;
@@ -194,8 +193,8 @@ static void a_turn_is_one_message(void **state)
     run_until(w, &w->results, 3);
 }
 
-/* More than a message holds is more than one message, in order; the queue has an end, and empties.
- */
+/* More operations than a message holds make more than one message, in order; the queue is bounded,
+ * and empties. */
 static void the_queue_is_bounded(void **state)
 {
     struct world *w = *state;
@@ -247,7 +246,8 @@ static void a_list_ends(void **state)
     assert_int_equal(w->held, HF_KEEPER_OPS_MAX + 3);
 }
 
-/* A path goes behind what was put before; it must be absolute, and one waits at a time. */
+/* A path is sent after the operations that were put before; it must be absolute, and only one waits
+ * at a time. */
 static void a_path_is_sent(void **state)
 {
     struct world *w = *state;
@@ -265,7 +265,8 @@ static void a_path_is_sent(void **state)
     assert_int_equal(path->id, 5);
 }
 
-/* A keeper that ends, is busy, or sends what makes no sense: down, and another attempt. */
+/* The client goes down, and tries again, when a keeper ends, is busy, or sends an invalid message.
+ */
 static void a_lost_keeper_is_sought_again(void **state)
 {
     struct world *w = *state;
@@ -288,13 +289,13 @@ static void a_lost_keeper_is_sought_again(void **state)
     assert_non_null(strstr(w->reason, "malformed"));
     close(w->keeper);
 
-    meet(w, HF_KEEPER_WELCOME); /* what was put before the end is forgotten */
+    meet(w, HF_KEEPER_WELCOME); /* operations that were put before the end are forgotten */
     hf_keeper_client_flush(w->client);
     assert_true(recv(w->keeper, w->in.bytes, sizeof(w->in.bytes), MSG_DONTWAIT) < 0);
     assert_int_equal(w->ups, 3);
 }
 
-/* Without a keeper there is a reason, and the one that comes is found. */
+/* While there is no keeper the client knows why, and it finds a keeper that comes later. */
 static void a_keeper_may_come_later(void **state)
 {
     struct world *w = *state;
@@ -307,7 +308,7 @@ static void a_keeper_may_come_later(void **state)
     meet(w, HF_KEEPER_WELCOME);
 }
 
-/* A callback may close the client; the results behind it are not told. */
+/* A callback may close the client; the results behind it are not reported. */
 static void a_callback_closes_the_client(void **state)
 {
     struct world *w = *state;
@@ -322,7 +323,7 @@ static void a_callback_closes_the_client(void **state)
     assert_int_equal(w->downs, 0);
 }
 
-/* The program of a pid, as /proc tells it. */
+/* /proc tells which program a pid runs. */
 static void a_pid_has_a_program(void **state)
 {
     char name[64], small[4];

@@ -26,7 +26,7 @@ enum { NO_FILTERS = 77 };
 static char path[] = "/tmp/holdfast-keeper-confine-XXXXXX";
 static int data, mounts;
 
-/* Says which attempt was wrong, by the number of its line. */
+/* Ends the process with the number of the line whose attempt was wrong. */
 static void require(bool ok, int line)
 {
     char text[64];
@@ -86,7 +86,7 @@ static void try_descriptors(void)
     REFUSED(fcntl(data, F_DUPFD, 0));
     REFUSED(fcntl(data, F_DUPFD_CLOEXEC, 0));
     REFUSED(fcntl(data, F_SETLEASE, F_WRLCK));
-    REFUSED(close(mounts)); /* its number must not become that of a data file */
+    REFUSED(close(mounts)); /* the number of this file must not become that of a data file */
     REFUSED(close(STDERR_FILENO));
     REFUSED(close(STDIN_FILENO));
 }
@@ -120,7 +120,7 @@ static void try_the_rest(void)
     REFUSED(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
-/* What the keeper is for. */
+/* Does what the keeper has to do. */
 static void do_the_work(void)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 10};
@@ -143,7 +143,7 @@ static void do_the_work(void)
     ALLOWED(lseek(mounts, 0, SEEK_SET));
     ALLOWED(read(mounts, buffer, sizeof(buffer)));
     ALLOWED(write(STDERR_FILENO, "", 0));
-    /* A thread that is just being made gets the filter before its first step. */
+    /* A thread that is being made gets the filter before its first instruction. */
     ALLOWED(syscall(SYS_set_robust_list, NULL, 3 * sizeof(long)));
     require(syscall(SYS_rseq, NULL, 0, -1, 0) < 0 && errno == EINVAL, __LINE__);
     ALLOWED(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
@@ -156,7 +156,7 @@ static void be_confined(void)
 {
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0)
-        _exit(NO_FILTERS); /* a processor emulated for this program alone */
+        _exit(NO_FILTERS); /* this program alone runs on an emulated processor */
     require(hf_keeper_confine_calls(mounts, false) == 0, __LINE__);
     do_the_work();
     try_data();

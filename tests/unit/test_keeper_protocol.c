@@ -33,7 +33,7 @@ static bool passes(const struct ops_message *m)
     return hf_keeper_check(m, sizeof(*m), false, &header) != NULL;
 }
 
-/* COH-01: a message with three claims passes, and no part or extension of it does. */
+/* COH-01: a message with three claims is accepted, and no part or extension of it is. */
 static void a_message_has_exactly_its_records(void **state)
 {
     struct ops_message m = three_claims();
@@ -52,7 +52,7 @@ static void a_message_has_exactly_its_records(void **state)
     assert_null(hf_keeper_check(&m, sizeof(header), false, &header));
 }
 
-/* COH-01: the keeper takes no message that only it sends, and the daemon none of its own. */
+/* COH-01: the keeper accepts no message that only it sends, and the daemon none of its own. */
 static void each_side_sends_its_own_messages(void **state)
 {
     struct ops_message m = three_claims();
@@ -62,7 +62,8 @@ static void each_side_sends_its_own_messages(void **state)
     assert_null(hf_keeper_check(&m, sizeof(m), true, &header));
     m.header.message = HF_KEEPER_HELD;
     assert_null(hf_keeper_check(&m, sizeof(m), false, &header));
-    assert_null(hf_keeper_check(&m, sizeof(m), true, &header)); /* a claim is not what is held */
+    /* A message of claims is none of held locks. */
+    assert_null(hf_keeper_check(&m, sizeof(m), true, &header));
     for (unsigned i = 0; i < 3; i++)
         m.ops[i].kind = HF_KEEPER_SET;
     assert_non_null(hf_keeper_check(&m, sizeof(m), true, &header));
@@ -150,7 +151,7 @@ static bool is_one_file(const char *one, const char *two)
                           hf_handle_identity(hf_bytes(b, (size_t)len_b), out_b));
 }
 
-/* COH-05: the export's number and the padding of a handle of Ganesha are not the file. */
+/* COH-05: the export's number and the padding of a handle of Ganesha do not identify the file. */
 static void two_exports_are_one_file(void **state)
 {
     (void)state;
@@ -158,7 +159,7 @@ static void two_exports_are_one_file(void **state)
                             "430000021244fa74bd090b5848fc012d20a700462d7e1400"));
     assert_true(is_one_file("430000011244fa74bd090b5848fc012d20a700462d7e1400",
                             "4300ff021244fa74bd090b5848fc012d20a700462d7e14aa"));
-    /* another inode, generation, file system */
+    /* handles with another inode, generation or file system */
     assert_false(is_one_file("430000011244fa74bd090b5848fc012d20a700462d7e1400",
                              "430000011244fa74bd090b5848fc012e20a700462d7e1400"));
     assert_false(is_one_file("430000011244fa74bd090b5848fc012d20a700462d7e1400",
@@ -167,7 +168,7 @@ static void two_exports_are_one_file(void **state)
                              "430000011244fa74bd090c5848fc012d20a700462d7e1400"));
 }
 
-/* COH-05: handles of the kernel's nfsd, and handles that no decoder knows, are their own. */
+/* COH-05: handles of the kernel's nfsd, and handles that no decoder knows, identify themselves. */
 static void other_handles_are_their_own(void **state)
 {
     (void)state;

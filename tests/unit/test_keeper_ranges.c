@@ -1,5 +1,5 @@
-/* What a file's locks are, by bytes (src/keeper/ranges.h), against a table with one entry a byte.
- */
+/* The locks of a file as ranges of bytes (src/keeper/ranges.h), compared with a table that has one
+ * entry per byte. */
 #include "unit.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@ static unsigned pick(unsigned n)
     return (unsigned)(random_state >> 33) % n;
 }
 
-/* Spans are in order, joined where they can be, and say of each byte what the table says. */
+/* Checks that spans are in order, joined where possible, and agree with the table about each byte.
+ */
 static void check(const struct hf_ranges *ranges, const uint8_t table[BYTES])
 {
     uint32_t spans = 0;
@@ -46,7 +47,7 @@ static bool covered(const uint8_t table[BYTES], const struct hf_span *part)
     return true;
 }
 
-/* Given random sets, every byte has the mode that was set last, and the count is known before. */
+/* Given random changes, every byte has the mode that was set last, and the count was predicted. */
 static void sets_are_as_one_entry_a_byte(void **state)
 {
     (void)state;
@@ -76,7 +77,7 @@ static void sets_are_as_one_entry_a_byte(void **state)
     }
 }
 
-/* The last byte of the kernel is a byte like others. */
+/* The last byte that the kernel can lock is a byte like others. */
 static void the_end_is_a_byte(void **state)
 {
     struct hf_ranges ranges;
@@ -107,7 +108,7 @@ static void check_clamp(uint64_t offset, uint64_t length, uint64_t first, uint64
     assert_int_equal(span.last, last);
 }
 
-/* 64 bits of the wire, 63 bits of the kernel; length 0 is to the end. */
+/* The wire has 64 bits and the kernel 63, so offsets are clamped; length 0 is to the end. */
 static void offsets_are_clamped(void **state)
 {
     struct hf_span span;

@@ -1,4 +1,4 @@
-/* COH-03: what waiting for holders outside costs. Turns of the loop are counted; no clock is read.
+/* COH-03: the cost of waiting for holders outside. Turns of the loop are counted; no clock is read.
  */
 #include "unit.h"
 
@@ -16,7 +16,7 @@ enum { FILES = 40, CROWD = 1000, THREADS = 2, HOUR_MS = 3600 * 1000, MINUTE_MS =
 struct place {
     struct hf_keeper_files files;
     struct hf_waits waits;
-    int outside[FILES]; /* descriptions of a program outside */
+    int outside[FILES]; /* open file descriptions of a program outside */
     unsigned made;
 };
 
@@ -40,7 +40,7 @@ static struct hf_keeper_op wait_op(uint64_t id, unsigned file)
     return op;
 }
 
-/* Files that a program outside has locked. */
+/* Makes files that a program outside has locked. */
 static int open_place(void **state)
 {
     static const struct hf_span held = {0, 9, HF_KEEPER_EXCLUSIVE};
@@ -82,7 +82,7 @@ static int close_place(void **state)
     return 0;
 }
 
-/* The program outside lets go, and the waits that threads wait for come through. */
+/* The program outside unlocks, and the waits for which threads wait succeed. */
 static void release(struct place *place, unsigned file)
 {
     hf_kernel_unlock_all(place->outside[file]);
@@ -95,12 +95,14 @@ static void run_until_made(struct place *place, unsigned n)
     while (place->made < n) {
         (void)hf_waits_step(&place->waits, 0);
         if (place->made < n)
-            assert_int_equal(poll(&wake, 1, 60000), 1); /* a thread, and not a pause, wakes it */
+            /* A thread wakes the loop, not the end of a pause. */
+            assert_int_equal(poll(&wake, 1, 60000), 1);
         hf_waits_drain(&place->waits);
     }
 }
 
-/* A thousand waits behind one holder: one thread waits for all, and the loop sleeps for ever. */
+/* A thousand waits behind one holder: one thread waits for all of them, and the loop sleeps without
+ * a limit. */
 static void a_crowd_is_never_tried_again(void **state)
 {
     struct place *place = *state;
@@ -119,7 +121,7 @@ static void a_crowd_is_never_tried_again(void **state)
     run_until_made(place, CROWD);
 }
 
-/* Begins so many waits, evenly for all files. */
+/* Begins this many waits, evenly spread over the files. */
 static void begin_waits(struct place *place, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -159,7 +161,7 @@ static void few_waits_without_a_thread_are_tried_within_50_ms(void **state)
     begin_waits(place, FILES);
     turns = turns_of_a_minute(place, &longest_ms);
     assert_between(longest_ms, HF_WAIT_PAUSE_LONG_MS, 40);
-    /* All became due at one moment, and stay so: one turn for all of them. */
+    /* All waits became due at one moment, and stay so: one turn tries all of them. */
     assert_between(turns, MINUTE_MS / 40, MINUTE_MS / HF_WAIT_PAUSE_LONG_MS + 10);
 }
 
@@ -167,7 +169,8 @@ static void few_waits_without_a_thread_are_tried_within_50_ms(void **state)
 static void many_waits_without_a_thread_cost_little(void **state)
 {
     struct place *place = *state;
-    unsigned tried = CROWD - CROWD / FILES * THREADS; /* behind a thread's wait none is tried */
+    /* Waits behind one that a thread has are not tried. */
+    unsigned tried = CROWD - CROWD / FILES * THREADS;
     unsigned turns, longest_ms;
 
     begin_waits(place, CROWD);

@@ -1,4 +1,4 @@
-/* base/socket: how administration, the keeper and the namer take their Unix sockets (SEC-12). */
+/* base/socket: how administration, the keeper and the namer make their Unix sockets (SEC-12). */
 #include "unit.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static mode_t mode_of(const char *name)
     return st.st_mode & 07777;
 }
 
-/* The mode is that which was asked for, whatever the umask, and the umask is as before. */
+/* The socket has the mode that was asked for, whatever the umask is, and the umask is unchanged. */
 static void the_mode_is_that_asked_for(void **state)
 {
     mode_t before = umask(0077);
@@ -72,7 +72,7 @@ static void the_mode_is_that_asked_for(void **state)
     close(fd);
 }
 
-/* A socket whose process was killed is replaced. */
+/* A socket that a killed process left behind is replaced. */
 static void a_socket_that_was_left_behind_is_replaced(void **state)
 {
     int fd = hf_socket_listen_local(path, SOCK_SEQPACKET, 0660, 4);
@@ -90,7 +90,7 @@ static void a_socket_that_was_left_behind_is_replaced(void **state)
     close(fd);
 }
 
-/* A process that is too busy to accept keeps its socket: its queue is full, which is no refusal. */
+/* A process that is too busy to accept keeps its socket: a full queue is no refusal. */
 static void a_busy_process_keeps_its_socket(void **state)
 {
     int guests[8];
@@ -113,7 +113,7 @@ static void a_busy_process_keeps_its_socket(void **state)
     close(fd);
 }
 
-/* What is no socket is neither removed nor changed: a file, and a link to one. */
+/* A file that is no socket, or a link to one, is neither removed nor changed. */
 static void what_is_no_socket_stays(void **state)
 {
     FILE *file = fopen(other, "w");

@@ -7,7 +7,7 @@
 
 enum { STREAM_MAX = 128 * 1024 };
 
-/* A byte stream under construction. */
+/* A byte stream that the test puts together. */
 struct stream {
     uint8_t bytes[STREAM_MAX];
     size_t len;
@@ -53,7 +53,7 @@ static int end(void **state)
     return heap.live == 0 ? 0 : -1;
 }
 
-/* What came out: the records one after the other, each with its length in front. */
+/* The records that came out, one after the other, each with its length in front. */
 struct heard {
     size_t n;
     uint8_t text[STREAM_MAX];
@@ -127,7 +127,8 @@ static void a_stream_cut_anywhere_gives_the_same_records(void **state)
     }
 }
 
-/* And so byte by byte; in between the peer owes us the rest, and is seen to. */
+/* A stream that arrives byte by byte gives the same records; meanwhile the reader knows that the
+ * rest of a record is due. */
 static void a_stream_of_single_bytes_gives_the_same_records(void **state)
 {
     (void)state;
@@ -170,7 +171,8 @@ static void the_largest_record_passes(void **state)
     assert_int_equal(heard.len, HF_RPC_RECORD_MAX + 1);
 }
 
-/* Too long by one byte, in one fragment or in the sum of two: the header alone ends the stream. */
+/* A record that is too long by one byte, in one fragment or in the sum of two, ends the stream at
+ * its header. */
 static void a_longer_record_is_refused_by_its_header(void **state)
 {
     static uint8_t half[HF_RPC_RECORD_MAX / 2];
@@ -195,11 +197,11 @@ static void a_length_of_two_gigabytes_is_refused(void **state)
     hf_marking_free(&marking);
     begin(NULL);
     fragment("x", 1, false);
-    mark(INT32_MAX, false); /* the sum must not wrap */
+    mark(INT32_MAX, false); /* the sum of the lengths must not wrap */
     assert_int_equal(feed(stream.bytes, stream.len), HF_EFORMAT);
 }
 
-/* Fragments that never end: as many as the limit pass, one more does not. */
+/* A record may have as many fragments as the limit says, and one more is refused. */
 static void a_record_of_too_many_fragments_is_refused(void **state)
 {
     (void)state;
@@ -228,7 +230,8 @@ static void empty_records_are_records(void **state)
     assert_int_equal(heap.live, 0);
 }
 
-/* Without memory a record that must be put together fails; one that lies whole does not. */
+/* Without memory, a record that must be put together fails; one that arrives as a whole does not.
+ */
 static void only_split_records_need_memory(void **state)
 {
     (void)state;

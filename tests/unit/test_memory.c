@@ -1,7 +1,5 @@
-/*
- * What a lock takes, and that its memory goes back to the system: the arena, the map of objects in
- * it, the slabs, and the core on top of them.
- */
+/* The memory that a lock takes, and that it goes back to the system: the arena, the map of objects
+ * in it, the slabs, and the core on top of them. */
 #include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -87,8 +85,8 @@ static void *take_and_give(void *note)
     return NULL;
 }
 
-/* A standby loads its locks on another thread than the loop's (HA-05): no block is given to both.
- */
+/* HA-05: a standby loads its locks on another thread than the loop's: no block is given to both
+ * threads. */
 static void threads_share_the_arena(void **state)
 {
     size_t before = hf_arena_taken();
@@ -119,8 +117,8 @@ static struct object *take(struct hf_slab *slab)
     return object;
 }
 
-/* Given a slab that was large, it gives back the blocks that became empty, and its memory is the
- * system's again; the object that stays keeps its slot. */
+/* Given a slab that was large, it gives back the blocks that became empty, and the system gets
+ * their memory; the object that stays keeps its slot. */
 static void slab_gives_blocks_back(void **state)
 {
     enum { N = 200000 };
@@ -417,7 +415,7 @@ static void memory_is_returned_after_a_peak(void **state)
     assert_true(resident() < start_resident + (peak_resident - start_resident) / 2);
 }
 
-/* The same for locks that go with their client. */
+/* The memory also goes back when locks are released with their client. */
 static void memory_is_returned_after_a_release(void **state)
 {
     struct world *w = *state;

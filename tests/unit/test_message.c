@@ -1,4 +1,4 @@
-/* RPC messages: what a call turns out to be, what the answers look like, how a reply is read. */
+/* RPC messages: how a call is judged, what the answers look like, and how a reply is read. */
 #include "unit.h"
 
 #include "base/error.h"
@@ -63,7 +63,7 @@ static void a_plain_call_is_understood(void **state)
     assert_int_equal(word_at(view(&w), args_offset / 4), 42);
 }
 
-/* What we write as a call is what we would read. */
+/* A call that we write can be read by our own decoder. */
 static void our_own_call_is_understood(void **state)
 {
     struct hf_rpc_header sent = {9, 100024, 1, 6};
@@ -116,7 +116,8 @@ static void what_is_no_call_is_dropped(void **state)
     }
 }
 
-/* RFC 5531, section 9: only version 2 of RPC; the xid is known, so this can be answered. */
+/* RFC 5531, section 9: only version 2 of RPC is accepted; the xid is known, so the refusal can be
+ * sent. */
 static void another_rpc_version_is_told_apart(void **state)
 {
     static const uint32_t versions[] = {0, 1, 3, UINT32_MAX};
@@ -129,7 +130,7 @@ static void another_rpc_version_is_told_apart(void **state)
 
         word(&w, 77);
         word(&w, 0);
-        word(&w, versions[i]); /* what follows is unknown in another version: nothing */
+        word(&w, versions[i]); /* what follows the version is unknown, so the test sends nothing */
         assert_int_equal(judge(&w, &header, &args_offset), HF_RPC_BAD_VERSION);
         assert_int_equal(header.xid, 77);
     }
@@ -148,7 +149,8 @@ static void sound_auth_sys_is_taken(void **state)
     }
 }
 
-/* Longer than it may be, cut, or with bytes behind its end: AUTH_BADCRED. */
+/* AUTH_SYS credentials that are too long, cut, or have bytes behind their end are refused by
+ * AUTH_BADCRED. */
 static void unsound_auth_sys_is_refused(void **state)
 {
     struct words body = auth_sys(HF_RPC_MACHINE_NAME_MAX + 1, 0);
@@ -165,7 +167,7 @@ static void unsound_auth_sys_is_refused(void **state)
         assert_int_equal(judge_credentials(HF_AUTH_SYS, body.bytes, len), HF_RPC_BAD_CRED);
 }
 
-/* A length is never believed: a name of 2^32-1 bytes, or as many groups. */
+/* A length is checked before it is used: a name of 2^32-1 bytes, or as many groups, is refused. */
 static void lengths_in_auth_sys_are_not_believed(void **state)
 {
     struct words body = auth_sys(4, 0);
@@ -186,7 +188,7 @@ static void other_flavours_are_too_weak(void **state)
     assert_int_equal(judge_credentials(390000, "", 0), HF_RPC_TOO_WEAK);
 }
 
-/* The body of AUTH_NONE is undefined: whatever it holds, it is not looked at. */
+/* The body of AUTH_NONE is undefined, so it is ignored. */
 static void the_body_of_auth_none_does_not_matter(void **state)
 {
     uint8_t body[HF_RPC_AUTH_BYTES_MAX] = {1, 2, 3};
@@ -227,7 +229,7 @@ static void expect_words(const uint8_t *bytes, size_t len, const uint32_t *words
         expect_words(out, len, words_, HF_COUNT_OF(words_)); \
     } while (0)
 
-/* Word for word what RFC 5531, section 9, prints. */
+/* Our replies have exactly the words that RFC 5531, section 9, gives. */
 static void replies_are_written_as_specified(void **state)
 {
     uint8_t out[HF_RPC_REPLY_HEADER_MAX];
@@ -273,7 +275,7 @@ static void replies_are_told_apart(void **state)
                      HF_EDENIED);
 }
 
-/* A peer may send a verifier; the results begin behind it. */
+/* A peer may send a verifier, which is skipped; the results begin behind it. */
 static void a_verifier_in_a_reply_is_passed_over(void **state)
 {
     struct words w = {.len = 0};

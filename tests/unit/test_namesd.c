@@ -1,5 +1,5 @@
-/* The parts of holdfast-namesd that need no file: handles taken apart, lines, places; and
- * base/quote. */
+/* The parts of holdfast-namesd that need no file: decoding handles, lines, places; and base/quote.
+ */
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ static struct hf_bytes from_hex(const char *hex)
     return hf_bytes(bytes, (size_t)len);
 }
 
-/* A number in a handle has the order of bytes of its server, which is this host. */
+/* A number in a handle has the byte order of its server, which is this host. */
 static uint32_t number_of(const char bytes[4])
 {
     uint32_t n;
@@ -89,7 +89,7 @@ static void put_type(uint8_t *at, size_t size, uint32_t type)
         *at = narrow;
 }
 
-/* Each kind of fsid and each width of the type, as FSAL_VFS writes them. */
+/* Tries each kind of fsid and each width of the type, as FSAL_VFS writes them. */
 static void reads_every_form_of_ganesha(void **state)
 {
     static const struct {
@@ -107,7 +107,7 @@ static void reads_every_form_of_ganesha(void **state)
         size_t len = 6 + FORMS[i].fsid;
 
         bytes[5] = (uint8_t)FORMS[i].flags;
-        put_type(bytes + len, FORMS[i].type, 0x81); /* as btrfs and xfs do */
+        put_type(bytes + len, FORMS[i].type, 0x81); /* btrfs and XFS set this bit */
         len += FORMS[i].type;
         memcpy(bytes + len, "inodegen", 8);
         bytes[4] = (uint8_t)(len + 8 - 5);
@@ -115,7 +115,7 @@ static void reads_every_form_of_ganesha(void **state)
         assert_int_equal(out[0].fsid.kind, FORMS[i].kind);
         assert_int_equal(out[0].type, 0x81);
         assert_int_equal(out[0].fid.len, 8);
-        bytes[5] |= 0x20; /* an object without a handle of the kernel */
+        bytes[5] |= 0x20; /* a handle of an object for which the kernel has none */
         assert_int_equal(hf_handle_read(hf_bytes(bytes, len + 8), out), 0);
     }
 }
@@ -140,7 +140,7 @@ static void reads_nfsd(void **state)
         assert_true(hf_handle_read(hf_bytes(bytes, len + 8), out) >= 1);
         assert_int_equal(out[0].kind, HF_HANDLE_KERNEL);
         assert_memory_equal(out[0].fid.data, "inodegen", 8);
-        bytes[3] = 0; /* the export's root, which no client locks */
+        bytes[3] = 0; /* the root of an export, which no client locks */
         assert_int_equal(hf_handle_read(hf_bytes(bytes, len), out), 0);
     }
     memset(bytes, 0, sizeof(bytes));
@@ -151,7 +151,7 @@ static void reads_nfsd(void **state)
     assert_int_equal(out[0].fsid.kind, HF_FSID_DEVICE);
     assert_true(out[0].fsid.device == makedev(8, 17));
     bytes[2] = 3;
-    number = 17 | 8 << 8; /* the kernel's own form */
+    number = 17 | 8 << 8; /* the form that the kernel itself uses */
     memcpy(bytes + 4, &number, 4);
     assert_int_equal(hf_handle_read(hf_bytes(bytes, 20), out), 1);
     assert_true(out[0].fsid.device == makedev(8, 17));
@@ -198,7 +198,7 @@ static size_t put_unfs3(uint8_t *bytes, size_t ino_size, size_t header, uint64_t
     return header + 3;
 }
 
-/* The three layouts that unfs3 has had; the last hash must be that of the inode. */
+/* Tries the three layouts that unfs3 has had; the last hash must be that of the inode. */
 static void reads_unfs3(void **state)
 {
     static const size_t FORMS[][2] = {{8, 21}, {8, 17}, {4, 13}};
@@ -222,7 +222,8 @@ static void reads_unfs3(void **state)
     }
 }
 
-/* Cut anywhere, lengthened, or made of any one byte, a handle has no reading that leaves it. */
+/* A handle that is cut anywhere, lengthened, or made of one byte repeated is never read beyond its
+ * end. */
 static void stays_inside_the_handle(void **state)
 {
     const struct hf_bytes whole = from_hex("430000011244fa74bd090b5848fc012d20a700462d7e1400");
@@ -247,7 +248,7 @@ static void stays_inside_the_handle(void **state)
 
 /* ---- file systems ---- */
 
-/* A uuid is folded as nfsd folds it; a device or statfs's number must be equal. */
+/* A uuid is folded as nfsd folds it; a device number, or the number of statfs, must be equal. */
 static void fits_its_own_file_system(void **state)
 {
     struct hf_root root = {.device = makedev(8, 1), .statfs = {0x11223344, 0x55667788}};
@@ -262,7 +263,8 @@ static void fits_its_own_file_system(void **state)
     assert_int_equal(hf_root_fits(&root, &fsid), 2);
     fsid.uuid[0] ^= 1;
     assert_int_equal(hf_root_fits(&root, &fsid), 1);
-    memcpy(fsid.uuid, "\x11\x22\x33\x44\x55\x66\x77\x88", 8); /* what mountd makes of statfs */
+    /* The uuid that mountd makes of statfs. */
+    memcpy(fsid.uuid, "\x11\x22\x33\x44\x55\x66\x77\x88", 8);
     assert_int_equal(hf_root_fits(&root, &fsid), 2);
     fsid = (struct hf_fsid){.kind = HF_FSID_DEVICE, .device = makedev(8, 1)};
     assert_int_equal(hf_root_fits(&root, &fsid), 2);
@@ -323,7 +325,8 @@ static void answers_in_one_line(void **state)
     assert_string_equal((const char *)hf_buf_view(&out).data,
                         "12 named /a b\\x0a\n12 deleted\n12 error this line is not understood\n");
     hf_buf_clear(&out);
-    memset(deep, '\n', sizeof(deep)); /* the longest there is: each byte becomes four */
+    /* The longest name possible, in which each byte becomes four. */
+    memset(deep, '\n', sizeof(deep));
     assert_int_equal(
         hf_namesd_request_answer(&out, &request, HF_ANSWER_NAMED, hf_bytes(deep, 4095)), 0);
     assert_int_equal(hf_buf_len(&out), strlen("12 named \n") + 4 * 4095);
@@ -363,7 +366,8 @@ static void quotes_what_cannot_be_seen(void **state)
 
 /* ---- places ---- */
 
-/* What a walk does not find is not wanted any more; what was wanted during it still is. */
+/* A handle that a whole walk does not find is no longer searched for; one that came during the walk
+ * still is. */
 static void gives_up_what_a_whole_walk_missed(void **state)
 {
     struct hf_places places;

@@ -73,7 +73,8 @@ static void records_round_trip(void **state)
     assert_memory_equal(c.lives.states, c2.lives.states, sizeof(c.lives.states));
     assert_memory_equal(c.lives.first_ids, c2.lives.first_ids, sizeof(c.lives.first_ids));
     assert_int_equal(buf.data[buf.start + 1], 2);
-    c.lives = (struct hf_record_lives){0}; /* as the version before wrote all */
+    /* The form in which the previous version wrote all records. */
+    c.lives = (struct hf_record_lives){0};
     hf_buf_clear(&buf);
     assert_int_equal(hf_record_encode_client(&c, &buf), 0);
     assert_int_equal(buf.data[buf.start + 1], 1);
@@ -92,7 +93,7 @@ static void records_round_trip(void **state)
     assert_true(s2.epoch == 41 && s2.clean);
     assert_true(s2.role == HF_ROLE_UNKNOWN && s2.durability == HF_DURABILITY_UNKNOWN);
 
-    hf_buf_clear(&buf); /* version 2: a boot id stood for locks that are not flushed */
+    hf_buf_clear(&buf); /* in version 2, a boot id means that locks were not flushed */
     s = (struct hf_record_server){.epoch = 41, .boot_id = {7}};
     assert_int_equal(hf_record_encode_server(&s, &buf), 0);
     assert_int_equal(buf.data[buf.start + 1], 2);
@@ -121,7 +122,8 @@ static void records_round_trip(void **state)
     assert_int_equal(hf_buf_view(&buf).data[1], 4);
     assert_int_equal(hf_record_decode_server(hf_buf_view(&buf), &s2), 0);
     assert_int_equal(s2.continuity, HF_CONTINUITY_COMPLETE);
-    buf.data[buf.start + hf_buf_len(&buf) - 1] = HF_CONTINUITY_LOST; /* as a migration's function */
+    /* As a function of a migration does. */
+    buf.data[buf.start + hf_buf_len(&buf) - 1] = HF_CONTINUITY_LOST;
     assert_int_equal(hf_record_decode_server(hf_buf_view(&buf), &s2), 0);
     assert_int_equal(s2.continuity, HF_CONTINUITY_LOST);
     buf.data[buf.start + hf_buf_len(&buf) - 1]++;
@@ -154,7 +156,8 @@ static void damaged_records_are_refused(void **state)
     hf_buf_free(&buf);
 }
 
-/* Lives in an order that cannot be, none that is not over, or more than there is room for. */
+/* A record is refused if all its incarnations have ended, if their order is impossible, or if there
+ * are too many. */
 static void impossible_lives_are_refused(void **state)
 {
     struct hf_record_lives lives = sample_client().lives;
@@ -171,12 +174,12 @@ static void impossible_lives_are_refused(void **state)
     bytes[0] = HF_CLIENT_LIVES + 1;
     assert_int_equal(hf_record_decode_lives(hf_bytes(bytes, sizeof(bytes)), &lives), HF_EFORMAT);
     bytes[0] = 3;
-    bytes[2 + 12 + 4] = 1; /* the second life began later than the first */
+    bytes[2 + 12 + 4] = 1; /* the second incarnation would have begun later than the first */
     assert_int_equal(hf_record_decode_lives(hf_bytes(bytes, len), &lives), HF_EFORMAT);
 }
 
-/* A waiter, a grant whose callback is in flight, a share (REC-02, REC-03): as they were written,
- * and nothing that is cut short, too long or impossible. */
+/* The records of a waiter, of a grant whose callback is in flight, and of a share (REC-02, REC-03)
+ * are read as they were written; records that are cut short, too long or impossible are refused. */
 static void waiters_and_shares_come_back(void **state)
 {
     uint8_t had[2 * HF_RECORD_HAD_SIZE];

@@ -21,10 +21,10 @@ static const char PEER6[] = "2001:db8::1";
 /* ---- the peers ---- */
 
 static struct fake rpcbind, service, impostor;
-static uint16_t tcp_port, udp_port; /* what rpcbind has registered; 0: nothing */
-static bool deaf_udp, deaf_tcp;     /* rpcbind hears nothing there */
+static uint16_t tcp_port, udp_port; /* the ports that are registered with rpcbind; 0: none */
+static bool deaf_udp, deaf_tcp;     /* rpcbind ignores this transport */
 
-/* GETPORT of version 2 over IPv4, GETADDR of version 4 over IPv6: RFC 1833. */
+/* Answers GETPORT of version 2 over IPv4, and GETADDR of version 4 over IPv6 (RFC 1833). */
 static void behave_rpcbind(struct fake *fake, struct hf_bytes call, int type, struct words *reply)
 {
     uint32_t vers = word_at(call, 4);
@@ -86,7 +86,7 @@ static void behave_nonsense(struct fake *fake, struct hf_bytes call, int type, s
     word(reply, 77);
 }
 
-/* Deaf to the first call it hears. */
+/* Ignores the first call, and answers the repeat. */
 static void behave_forgetful(struct fake *fake, struct hf_bytes call, int type, struct words *reply)
 {
     if (fake->n_udp > 1)
@@ -196,7 +196,7 @@ static struct hf_rpc_outcall_args call_args(enum path path)
     return args;
 }
 
-/* One call, to its end. */
+/* Makes one call, and waits for its end. */
 static void call(const struct hf_rpc_outcall_args *r)
 {
     unsigned before = n_done;
@@ -220,9 +220,9 @@ static void expect_error(const struct hf_rpc_outcall_args *r, int error)
     assert_string_equal(hf_strerror(got.error), hf_strerror(error));
 }
 
-/* ---- when all goes well ---- */
+/* ---- calls that succeed ---- */
 
-/* The port is asked of the peer's rpcbind, once; then the program is called, once. */
+/* The client asks the peer's rpcbind for the port once, and then calls the program once. */
 static void a_call_is_looked_up_and_answered(void **state)
 {
     struct hf_rpc_outcall_args tcp = call_args(BY_TCP);
@@ -253,7 +253,8 @@ static bool_t a_number(XDR *xdr, void *number)
     return xdr_u_int(xdr, number);
 }
 
-/* The arguments arrive as they were encoded, although they are gone when the call returns. */
+/* The arguments arrive as they were encoded, although the caller's are gone when the call returns.
+ */
 static void arguments_are_encoded_at_once(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -268,7 +269,7 @@ static void arguments_are_encoded_at_once(void **state)
     assert_int_equal(got.value, RESULT);
 }
 
-/* NOT-01b: A second call is made when the first is answered: over TCP on the same connection. */
+/* NOT-01b: a second call is made after the answer to the first, over TCP on the same connection. */
 static void a_second_call_goes_the_same_way(void **state)
 {
     static const enum path paths[] = {BY_TCP_OR_UDP, BY_UDP};
@@ -289,14 +290,14 @@ static void a_second_call_goes_the_same_way(void **state)
     assert_int_equal(n_done, 2);
 }
 
-/* Answers the first call it hears over a transport, and no other. */
+/* Answers the first call over a transport, and no other. */
 static void behave_once(struct fake *fake, struct hf_bytes call, int type, struct words *reply)
 {
     if ((type == SOCK_DGRAM ? fake->n_udp : fake->n_tcp) == 1)
         behave_well(fake, call, type, reply);
 }
 
-/* What becomes of the second does not matter, but it takes no more time than there was. */
+/* The end of the second call does not matter, but it must not take more time than it was given. */
 static void a_second_call_need_not_be_answered(void **state)
 {
     static const enum path paths[] = {BY_TCP, BY_UDP};
@@ -318,7 +319,7 @@ static void a_second_call_need_not_be_answered(void **state)
     assert_int_equal(hf_rpc_client_active(client), 0);
 }
 
-/* Over IPv6 rpcbind is asked by version 4, over the transport that is wanted. */
+/* Over IPv6 the client asks rpcbind by version 4, over the transport that it wants. */
 static void ipv6_is_looked_up_over_its_own_transport(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_TCP);
@@ -343,8 +344,8 @@ static void ipv6_is_looked_up_over_its_own_transport(void **state)
     assert_int_equal(service.n_udp, 2);
 }
 
-/* NOT-04a: From an address and a reserved port of our choice: a kernel takes its monitor by these.
- */
+/* NOT-04a: calls leave from an address and a reserved port of our choice, by which a kernel
+ * recognises its monitor. */
 static void it_calls_from_where_it_is_told(void **state)
 {
     static const enum path paths[] = {BY_TCP, BY_UDP};
@@ -365,7 +366,7 @@ static void it_calls_from_where_it_is_told(void **state)
     }
 }
 
-/* A service with addresses of its own calls from them, but not this host's rpcbind. */
+/* A service that has addresses of its own calls peers from them, but not this host's rpcbind. */
 static void a_service_calls_from_its_own_address(void **state)
 {
     static const enum path paths[] = {BY_TCP, BY_UDP};
@@ -380,7 +381,7 @@ static void a_service_calls_from_its_own_address(void **state)
 
         expect_success(&r);
         assert_true(hf_addr_same_host(&service.asker, &own));
-        r.local = address("::", 0); /* of another family, or of no address */
+        r.local = address("::", 0); /* a local address of another family, or the unspecified one */
         expect_success(&r);
         assert_true(hf_addr_same_host(&service.asker, &own));
         r.local = address("192.0.2.2", 0);
@@ -389,7 +390,7 @@ static void a_service_calls_from_its_own_address(void **state)
     }
 }
 
-/* ---- other ways ---- */
+/* ---- other transports and ports ---- */
 
 static void without_tcp_there_is_udp(void **state)
 {
@@ -444,7 +445,7 @@ static void a_wrong_hint_is_looked_up_anew(void **state)
     set_path(&r, BY_UDP);
     expect_success(&r);
     assert_int_equal(rpcbind.n_udp, 2);
-    fake_close(&impostor); /* now the port refuses */
+    fake_close(&impostor); /* now the port refuses connections */
     set_path(&r, BY_TCP);
     expect_success(&r);
     assert_int_equal(rpcbind.n_udp, 3);
@@ -460,7 +461,7 @@ static void an_unanswered_datagram_is_sent_again(void **state)
     assert_true(service.n_udp >= 2);
 }
 
-/* Looked up once, used again; when it leads nowhere any more, looked up once more. */
+/* A port that was looked up is used again; when it leads nowhere, it is looked up once more. */
 static void a_port_can_be_remembered(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_TCP);
@@ -471,7 +472,7 @@ static void a_port_can_be_remembered(void **state)
     expect_success(&r);
     assert_int_equal(rpcbind.n_udp, 1);
     fake_close(&service);
-    fake_open(&service, PEER, 0); /* a client that was booted anew */
+    fake_open(&service, PEER, 0); /* the client's host has rebooted, and its port has changed */
     service.behave = behave_well;
     tcp_port = service.at.port;
     expect_success(&r);
@@ -482,8 +483,8 @@ static void a_port_can_be_remembered(void **state)
     assert_int_equal(rpcbind.n_udp, 3);
 }
 
-/* Where the answer is only a receipt, done waits for the end of the time; cancelled, it never is.
- */
+/* Where the answer is only a receipt, the callback waits for the end of the time; a cancelled call
+ * has no callback. */
 static void a_call_can_wait_out_its_time(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -505,7 +506,7 @@ static void a_call_can_wait_out_its_time(void **state)
 
 static const struct hf_rpc_program *const NO_PROGRAMS[] = {NULL};
 
-/* From the very port we serve on, and the answer finds its way back from there. */
+/* A call leaves from the very port on which the server listens, and its answer comes back there. */
 static void it_calls_from_the_port_it_serves_on(void **state)
 {
     struct hf_rpc_server_config config = {.loop = &loop,
@@ -534,9 +535,10 @@ static void it_calls_from_the_port_it_serves_on(void **state)
     TURN_UNTIL(gone);
 }
 
-/* ---- when it does not go well ---- */
+/* ---- calls that fail ---- */
 
-/* One time for all of it, wherever the silence is: lookup, call, on either transport. */
+/* One time limit holds for the whole call, wherever the silence is: lookup or call, over either
+ * transport. */
 static void silence_ends_with_the_time_given(void **state)
 {
     static const enum path paths[] = {BY_TCP, BY_UDP, BY_TCP_OR_UDP};
@@ -574,12 +576,12 @@ static void what_cannot_have_arrived_was_not_sent(void **state)
         expect_error(&r, HF_ETIMEDOUT);
         assert_false(got.sent);
         deaf_udp = deaf_tcp = false;
-        service.behave = behave_unavailable; /* another program listens at that port */
+        service.behave = behave_unavailable; /* at that port another program listens */
         expect_error(&r, HF_EUNREGISTERED);
         assert_false(got.sent);
         assert_true(got.tried);
     }
-    fake_close(&service); /* refused before anything is sent */
+    fake_close(&service); /* the port refuses before anything is sent */
     struct hf_rpc_outcall_args r = call_args(BY_TCP);
     expect_error(&r, HF_EREFUSED);
     assert_false(got.sent);
@@ -592,7 +594,7 @@ static void a_closed_port_is_refused(void **state)
 
     (void)state;
     fake_close(&rpcbind);
-    r.timeout_ms = 1000; /* of which UDP, where silence is no refusal, has the first part */
+    r.timeout_ms = 1000; /* UDP, where silence is no refusal, has the first part of this time */
     expect_error(&r, HF_EREFUSED);
 }
 
@@ -616,7 +618,7 @@ static void an_answer_without_sense_is_an_error(void **state)
 static struct hf_bytes heard;
 static uint8_t heard_bytes[256];
 
-/* Says nothing, and remembers the call. */
+/* Answers nothing, and remembers the call. */
 static void behave_listening(struct fake *fake, struct hf_bytes call_bytes, int type,
                              struct words *reply)
 {
@@ -638,8 +640,8 @@ static void send_to_asker(int fd, uint32_t xid, uint32_t value)
     assert_true(sendto(fd, reply.bytes, reply.len, 0, (struct sockaddr *)&sa, len) > 0);
 }
 
-/* Another transaction id, another port, another address: none of it is the answer; then it comes.
- */
+/* Replies with another transaction id, from another port, or from another address are no answer;
+ * then the answer comes. */
 static void only_the_one_asked_can_answer(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -688,7 +690,7 @@ static void a_late_answer_is_dropped(void **state)
     assert_int_equal(got.times, 2);
 }
 
-/* NOT-03: what did not leave this host says nothing about the peer, whatever the reason. */
+/* NOT-03: a call that did not leave this host tells nothing about the peer, whatever the reason. */
 static void an_address_that_is_not_ours_fails(void **state)
 {
     static const enum path paths[] = {BY_TCP, BY_UDP, BY_TCP_OR_UDP};
@@ -706,7 +708,7 @@ static void an_address_that_is_not_ours_fails(void **state)
             assert_true(got.error < 0 && !got.tried && !got.sent);
         }
     }
-    /* A call that waits behind such a one has learned nothing about the peer, either. */
+    /* A call that waits behind one that cannot leave has learned nothing about the peer, either. */
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
 
     r.timeout_ms = SHORT_MS;
@@ -735,7 +737,7 @@ static void without_a_route_no_packet_leaves(void **state)
     }
 }
 
-/* The lookup was answered, but we have no file left for the call: our own fault. */
+/* The lookup was answered, but no descriptor is left for the call: this is our own fault. */
 static void a_shortage_after_the_lookup_is_our_own(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_TCP);
@@ -745,7 +747,7 @@ static void a_shortage_after_the_lookup_is_our_own(void **state)
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (unsigned i = 0; i < n; i++)
-        expect_success(&r); /* all sockets for lookups by UDP are open now */
+        expect_success(&r); /* from here on all sockets for lookups by UDP are open */
     none = (struct rlimit){3, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     call(&r);
@@ -757,7 +759,8 @@ static void a_shortage_after_the_lookup_is_our_own(void **state)
 
 /* ---- ends ---- */
 
-/* Cancelled while it looks up, and while it waits for the answer: never heard of again. */
+/* A call that is cancelled during its lookup, or while it waits for the answer, never calls back.
+ */
 static void a_cancelled_call_is_over(void **state)
 {
     static const enum path paths[] = {BY_TCP, BY_UDP};
@@ -782,7 +785,7 @@ static void a_cancelled_call_is_over(void **state)
     assert_int_equal(n_done, 0);
 }
 
-/* Closed with calls at every stage: none is reported, and nothing is left behind. */
+/* A client that is closed with calls at every stage reports none of them, and leaks nothing. */
 static void closing_ends_all_calls(void **state)
 {
     struct hf_rpc_outcall_args tcp = call_args(BY_TCP);
@@ -795,7 +798,7 @@ static void closing_ends_all_calls(void **state)
         assert_int_equal(hf_rpc_client_call(client, &tcp, on_done, &got, NULL), 0);
         assert_int_equal(hf_rpc_client_call(client, &udp, on_done, &got, NULL), 0);
     }
-    TURN_UNTIL((serve_all(), service.n_tcp >= 1)); /* the others wait for it */
+    TURN_UNTIL((serve_all(), service.n_tcp >= 1)); /* the other calls wait for this connection */
     assert_int_equal(hf_rpc_client_call(client, &tcp, on_done, &got, NULL), 0);
     assert_int_equal(hf_rpc_client_active(client), 21);
     hf_rpc_client_close(client, on_gone, NULL);
@@ -813,7 +816,7 @@ static void send_empty_records(void)
         (void)send(service.conns[i], empty, sizeof(empty), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* A peer that sends records which answer nothing is not listened to for long. */
+/* A peer that sends records which answer nothing is soon cut off. */
 static void records_that_answer_nothing_end_the_call(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_TCP);
@@ -830,7 +833,8 @@ static void records_that_answer_nothing_end_the_call(void **state)
 
 /* ---- one address ---- */
 
-/* SEC-03: the second waits until the first is answered, and fails in its own time if it is not. */
+/* SEC-03: a second call to an address waits until the first is answered; if it is not, the second
+ * fails when its own time is over. */
 static void calls_to_one_address_are_made_one_by_one(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -857,7 +861,8 @@ static void calls_to_one_address_are_made_one_by_one(void **state)
     assert_int_equal(second.error, 0);
 }
 
-/* SEC-04: the silence of another program, or by another transport, is not this program's. */
+/* SEC-04: the silence of another program, or over another transport, does not count for this
+ * program. */
 static void another_programs_silence_is_not_its_own(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -914,7 +919,7 @@ static void a_call_apart_has_a_lane_of_its_own(void **state)
     assert_int_equal(hangs.times, 0);
 }
 
-/* Answers the first call that it hears after a while, and no other. */
+/* From this heartbeat on, the peer answers the first call that it hears, and no other. */
 static unsigned answer_from;
 
 static void behave_once_later(struct fake *fake, struct hf_bytes call_bytes, int type,
@@ -923,10 +928,11 @@ static void behave_once_later(struct fake *fake, struct hf_bytes call_bytes, int
     if (fake->n_udp == 1 && heartbeats >= answer_from)
         behave_well(fake, call_bytes, type, reply);
     else if (fake->n_udp == 1)
-        fake->n_udp = 0; /* as if it had not come */
+        fake->n_udp = 0; /* the call is treated as lost */
 }
 
-/* A call that waited in vain for an address that answers others has not failed because of it. */
+/* A call that waited in vain behind others, at an address that answers, has not failed because of
+ * the peer. */
 static void waiting_too_long_for_a_busy_address_is_our_own_limit(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -937,7 +943,7 @@ static void waiting_too_long_for_a_busy_address_is_our_own_limit(void **state)
     (void)state;
     r.peer.port = service.at.port;
     service.behave = behave_once_later;
-    answer_from = heartbeats + 20; /* answered by the repeat after 500 ms, also on a busy machine */
+    answer_from = heartbeats + 20; /* the repeat after 500 ms is answered, even on a busy machine */
     assert_int_equal(hf_rpc_client_call(client, &r, on_done, &first, NULL), 0);
     assert_int_equal(hf_rpc_client_call(client, &r, on_done, &second, NULL), 0);
     r.timeout_ms = 1500;
@@ -967,12 +973,13 @@ static void an_expendable_call_gives_way(void **state)
     assert_int_equal(hf_rpc_client_call(client, &r, on_done, &firm, NULL), 0);
     TURN_UNTIL((serve_all(), firm.times == 1));
     assert_int_equal(firm.error, 0);
-    assert_true(firm.elapsed_ms < 500); /* before the first repeat of the _RES */
+    assert_true(firm.elapsed_ms < 500); /* before the _RES is repeated for the first time */
     assert_int_equal(res.times, 5);
     assert_int_equal(hf_rpc_client_counters(client).gave_way, 5);
 }
 
-/* One that looks for the port of a silent host is not waited for either, and goes last. */
+/* An expendable call that looks for the port of a silent host soon gives way, too, and goes last.
+ */
 static void an_expendable_call_that_looks_up_gives_way_soon(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -1026,7 +1033,7 @@ static void room_that_one_address_does_not_take_goes_to_the_next(void **state)
     assert_int_equal(last.error, 0);
 }
 
-/* For one address, 4,096 calls wait, and 64 expendable ones; what comes on top is refused. */
+/* For one address, 4,096 calls may wait, and 64 expendable ones; further ones are refused. */
 static void too_many_calls_are_refused(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -1076,8 +1083,8 @@ static void detach_server(struct hf_rpc_server *server)
     TURN_UNTIL(gone);
 }
 
-/* SEC-03: to the source of a datagram, which may be forged, goes what there is credit for, in three
- * datagrams at most; and nothing without credit. */
+/* SEC-03: an address that sent a datagram, which may be forged, is sent only what its credit pays
+ * for, in three datagrams at most; without credit it is sent nothing. */
 static void an_address_without_credit_is_sent_little(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -1086,7 +1093,8 @@ static void an_address_without_credit_is_sent_little(void **state)
     (void)state;
     deaf_udp = deaf_tcp = true;
     r.provoked = true;
-    hf_credit_came(hf_rpc_server_credits(server), &r.peer, 100); /* for four: 3 * 128 / 84 */
+    /* Credit for four datagrams: 3 * 128 / 84. */
+    hf_credit_came(hf_rpc_server_credits(server), &r.peer, 100);
     expect_error(&r, HF_ETIMEDOUT);
     assert_int_equal(rpcbind.n_udp, 3);
     assert_int_equal(rpcbind.n_tcp, 0);
@@ -1095,7 +1103,8 @@ static void an_address_without_credit_is_sent_little(void **state)
     expect_error(&r, HF_ETIMEDOUT);
     expect_error(&r, HF_ETIMEDOUT);
     assert_int_equal(rpcbind.n_udp, 4);
-    assert_true(got.tried); /* nothing was sent, but that is no shortage of ours: it counts */
+    /* Nothing was sent, but not for a shortage of our own: the attempt counts. */
+    assert_true(got.tried);
     r.provoked = false;
     r.timeout_ms = 2000;
     expect_error(&r, HF_ETIMEDOUT);
@@ -1104,7 +1113,7 @@ static void an_address_without_credit_is_sent_little(void **state)
     detach_server(server);
 }
 
-/* The answer of its rpcbind lifts no limit; a lock that it took does. */
+/* An answer of an address's rpcbind lifts no limit; a lock that the address was told of does. */
 static void an_address_that_took_a_lock_is_sent_all(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -1125,8 +1134,8 @@ static void an_address_that_took_a_lock_is_sent_all(void **state)
     detach_server(server);
 }
 
-/* SEC-03: a search for the port that was paid from the credit serves the next attempt, too; if that
- * meets with silence as well, the program may have moved. */
+/* SEC-03: a port that was looked up on credit serves the next attempt, too; if that meets silence
+ * as well, the program may have moved. */
 static void a_port_that_was_paid_for_is_kept(void **state)
 {
     struct hf_rpc_outcall_args r = call_args(BY_UDP);
@@ -1145,8 +1154,8 @@ static void a_port_that_was_paid_for_is_kept(void **state)
     detach_server(server);
 }
 
-/* SEC-03: forged requests whose answers are calls take places from each other, but none from a call
- * that the peer cannot ask for again. */
+/* SEC-03: calls that answer forged requests take places from each other, but none from a call that
+ * the peer cannot ask for again. */
 static void trials_do_not_keep_a_grant_from_being_told(void **state)
 {
     struct hf_rpc_server *server = attach_server();
@@ -1201,13 +1210,13 @@ static void transaction_ids_and_ports_are_not_predictable(void **state)
         near += i > 0 && xids[i] - xids[i - 1] < 1000000;
         same += i > 0 && ports[i] == ports[i - 1];
     }
-    assert_true(near <= 1);         /* chance: 1 in 4,000 for each */
+    assert_true(near <= 1);         /* the chance for each is 1 in 4,000 */
     assert_true(same <= CALLS / 2); /* 1 in 8 */
 }
 
 /* ---- many ---- */
 
-/* 500 over TCP and 500 over UDP, all asked for at once; then all are answered. */
+/* 500 calls over TCP and 500 over UDP are all made at once; then all are answered. */
 static void a_thousand_calls_can_be_asked_for_at_once(void **state)
 {
     enum { EACH = 500 };
@@ -1235,7 +1244,7 @@ static void a_thousand_calls_can_be_asked_for_at_once(void **state)
     assert_true(service.n_tcp == EACH && service.n_udp >= EACH);
 }
 
-/* Whichever allocation fails, the call fails with it, once, and nothing is lost. */
+/* Whichever allocation fails, its call fails once, and nothing leaks. */
 static void any_allocation_may_fail(void **state)
 {
     bool all_went_well = false;

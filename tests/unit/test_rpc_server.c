@@ -1,7 +1,5 @@
-/*
- * The RPC server on a real loop, with a small program of its own: time limits, answers that come
- * later, repeats, and memory that runs out. What real sockets do to it is in tests/interop.
- */
+/* The RPC server on a real loop, with a small program of its own: time limits, late answers,
+ * repeats, and memory that runs out. Tests in tests/interop attack it with real sockets. */
 #include "loop.h"
 
 #include <errno.h>
@@ -64,7 +62,7 @@ static bool_t an_object(XDR *xdr, void *object)
     return xdr_netobj(xdr, object);
 }
 
-/* An answer of 1,000 bytes. */
+/* Answers with 1,000 bytes. */
 static void handle_long(struct hf_rpc_call *call, void *args)
 {
     static char bytes[1000];
@@ -101,10 +99,10 @@ static void on_gone(void *ctx)
     gone = true;
 }
 
-/* Changes for one test to the configuration, and where to listen. */
+/* Changes to the configuration for one test, and the address to listen on. */
 static struct hf_rpc_server_config special;
 static const char *listen_at;
-static const char OTHERS[] = "192.0.2.1"; /* not a loopback address */
+static const char OTHERS[] = "192.0.2.1"; /* an address that is not a loopback address */
 
 static int server_begin(uint64_t idle_ms, uint64_t stall_ms)
 {
@@ -190,7 +188,8 @@ static void send_call(int fd, uint32_t xid, uint32_t proc)
 static ssize_t received;
 static uint8_t inbox[1024 * 1024];
 
-/* One record or the end of the stream is there; both leave it in received and inbox. */
+/* True if one record, or the end of the stream, has arrived; both leave it in received and inbox.
+ */
 static bool has_heard(int fd)
 {
     received = recv(fd, inbox, 4, MSG_PEEK);
@@ -214,7 +213,7 @@ static bool is_quiet(int fd)
     return recv(fd, inbox, 1, MSG_PEEK) < 0 && errno == EAGAIN;
 }
 
-/* The next answer on the connection is to xid, and carries value. */
+/* Expects that the next answer on the connection is to xid, and has this value. */
 static void expect_answer(int fd, uint32_t xid, uint32_t value)
 {
     TURN_UNTIL(has_heard(fd));
@@ -267,7 +266,8 @@ static void a_shut_gate_keeps_answers_back(void **state)
     close(fd);
 }
 
-/* Not even what was answered before is answered again, from the duplicate request cache. */
+/* While the gate is shut, the server does not even repeat answers from the duplicate request cache.
+ */
 static void a_shut_gate_reads_no_connection(void **state)
 {
     int fd, late;
@@ -297,7 +297,8 @@ static void a_shut_gate_reads_no_connection(void **state)
     close(late);
 }
 
-/* HA-04a: Datagrams are dropped unread: their senders repeat them, to the owner of that time. */
+/* HA-04a: while the gate is shut, datagrams are dropped unread: their senders repeat them, to the
+ * node that owns the service then. */
 static void a_shut_gate_drops_datagrams(void **state)
 {
     struct words w = plain_call(1, PROG, 1, NOW);
@@ -322,7 +323,8 @@ static void a_shut_gate_drops_datagrams(void **state)
 
 /* ---- time ---- */
 
-/* A peer that owes the rest of a record is not waited for; one that owes nothing stays. */
+/* The server does not wait for a peer that owes the rest of a record; a connection that owes
+ * nothing stays. */
 static void an_incomplete_record_is_not_waited_for(void **state)
 {
     int idle, stalled;
@@ -340,7 +342,7 @@ static void an_incomplete_record_is_not_waited_for(void **state)
     close(stalled);
 }
 
-/* Sends a byte at each heartbeat; true once the server has closed the connection. */
+/* Sends a byte at each heartbeat; true if the server has closed the connection. */
 static bool trickled(int fd)
 {
     static unsigned last;
@@ -351,7 +353,7 @@ static bool trickled(int fd)
     return counters()->timed_out > 0;
 }
 
-/* Nor does it help to send the record byte by byte: the clock runs from its beginning. */
+/* Sending a record byte by byte does not help: its time counts from its beginning. */
 static void trickling_bytes_does_not_help(void **state)
 {
     uint8_t mark[HF_RPC_MARK_SIZE];
@@ -369,7 +371,7 @@ static void trickling_bytes_does_not_help(void **state)
     close(fd);
 }
 
-/* A quiet connection goes after its time, but not while it waits for an answer. */
+/* A quiet connection is closed after its time, but not while it waits for an answer. */
 static void an_idle_connection_is_closed(void **state)
 {
     int idle, waiting;
@@ -390,7 +392,8 @@ static void an_idle_connection_is_closed(void **state)
     close(waiting);
 }
 
-/* A peer that takes none of its answers is closed in the end, and its requests are not read. */
+/* A peer that reads none of its answers is closed in the end, and its requests are no longer read.
+ */
 static void a_peer_that_reads_nothing_is_closed(void **state)
 {
     static uint8_t calls[1000 * (HF_RPC_MARK_SIZE + HF_RPC_CALL_HEADER_SIZE)];
@@ -405,13 +408,13 @@ static void a_peer_that_reads_nothing_is_closed(void **state)
     assert_int_equal(server_begin(FOREVER_MS, 1), 0);
     fd = plain_connect(SOCK_STREAM, &at);
     while (send(fd, calls, sizeof(calls), MSG_NOSIGNAL) == (ssize_t)sizeof(calls))
-        uv_run(&loop, UV_RUN_NOWAIT); /* until nothing fits between the two any more */
+        uv_run(&loop, UV_RUN_NOWAIT); /* writes until nothing more fits between the two */
     TURN_UNTIL(counters()->timed_out == 1);
     assert_int_equal(counters()->connections, 0);
     close(fd);
 }
 
-/* ---- answers that come later ---- */
+/* ---- answers that come later than their call ---- */
 
 static void answers_may_come_in_another_order(void **state)
 {
@@ -433,15 +436,16 @@ static void answers_may_come_in_another_order(void **state)
     close(fd);
 }
 
-/* The same request again while the first is at work: done once, answered where it came from last.
- */
+/* A request is repeated while the first copy is being worked on: it is executed once, and answered
+ * to the copy that came last. */
 static void a_repeat_of_a_request_in_flight_is_not_done_twice(void **state)
 {
     struct words w = plain_call(7, PROG, 1, LATER);
     int first, second, udp;
 
     (void)state;
-    listen_at = OTHERS; /* on loopback, a datagram is not root's, though the connections are */
+    /* On loopback a datagram does not count as root's, although connections do. */
+    listen_at = OTHERS;
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
     first = plain_connect(SOCK_STREAM, &at);
     second = plain_connect(SOCK_STREAM, &at);
@@ -458,7 +462,7 @@ static void a_repeat_of_a_request_in_flight_is_not_done_twice(void **state)
     expect_answer(second, 7, 0);
     assert_int_equal(n_handled, 1);
     assert_true(is_quiet(udp));
-    plain_send(udp, view(&w)); /* and by now the answer is known */
+    plain_send(udp, view(&w)); /* now the answer is in the cache */
     TURN_UNTIL((received = recv(udp, inbox, sizeof(inbox), 0)) > 0);
     assert_int_equal(received, 28);
     assert_int_equal(n_handled, 1);
@@ -487,7 +491,7 @@ static void an_answer_outlives_its_connection(void **state)
     close(fd);
 }
 
-/* What was withheld is not remembered: the repeat is done anew. */
+/* A withheld answer is not remembered: the repeat is executed anew. */
 static void a_withheld_answer_is_not_remembered(void **state)
 {
     int fd;
@@ -503,7 +507,8 @@ static void a_withheld_answer_is_not_remembered(void **state)
     close(fd);
 }
 
-/* A peer that ends its side and is owed an answer gets it; one that is owed none is closed. */
+/* A peer that closes its side before its answer still gets it; a peer that waits for none is
+ * closed. */
 static void the_end_waits_for_what_is_owed(void **state)
 {
     int owed, done;
@@ -527,7 +532,7 @@ static void the_end_waits_for_what_is_owed(void **state)
     close(done);
 }
 
-/* Requests in flight are bounded for each connection: the rest is read when some are answered. */
+/* Requests in flight are limited for each connection: the rest is read when some are answered. */
 static void requests_in_flight_are_bounded(void **state)
 {
     enum { SENT = 6000 };
@@ -542,7 +547,7 @@ static void requests_in_flight_are_bounded(void **state)
         send_call(fd, xid, LATER);
     TURN_UNTIL(n_pending >= 1024);
     turn_a_while();
-    assert_true(n_pending < SENT); /* the limit, and what came in the same read */
+    assert_true(n_pending < SENT); /* the limit, plus what came in the same read */
     while (heard < SENT) {
         TURN_UNTIL(answered < n_pending);
         for (; answered < n_pending; answered++)
@@ -556,7 +561,7 @@ static void requests_in_flight_are_bounded(void **state)
 
 /* ---- one host and the others ---- */
 
-/* A connection or socket from this address. */
+/* Makes a connection or socket from this address. */
 static int connect_from(int type, const char *from)
 {
     struct hf_addr source = address(from, 0);
@@ -570,7 +575,7 @@ static int connect_from(int type, const char *from)
     return fd;
 }
 
-/* So many connections from this address, which the server has accepted. */
+/* Makes so many connections from this address, and waits until the server has accepted them. */
 static void connect_many(int *fds, unsigned n, const char *from)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -585,7 +590,7 @@ static void close_many(const int *fds, unsigned n)
         close(fds[i]);
 }
 
-/* So many calls in one write. */
+/* Sends so many calls in one write. */
 static void send_calls(int fd, uint32_t first, unsigned n, uint32_t proc)
 {
     static uint8_t bytes[64 * 1024];
@@ -602,7 +607,7 @@ static void send_calls(int fd, uint32_t first, unsigned n, uint32_t proc)
     plain_send(fd, hf_bytes(bytes, len));
 }
 
-/* The number of requests that were handled before this one. */
+/* Returns the number of requests that were handled before this one. */
 static uint32_t handled_before(int fd, bool udp)
 {
     uint32_t at_word = udp ? 6 : 7;
@@ -638,7 +643,8 @@ static void connections_take_turns(void **state)
         else
             send_call(victim, 1, NOW);
         assert_true(handled_before(victim, udp) <= 300);
-        for (uint32_t xid = 2; xid < 2 + MANY; xid++) { /* all are answered, in order, once */
+        /* All requests are answered, in order, once. */
+        for (uint32_t xid = 2; xid < 2 + MANY; xid++) {
             TURN_UNTIL(has_heard(greedy));
             assert_int_equal(word_at(hf_bytes(inbox, 32), 1), xid);
         }
@@ -658,7 +664,7 @@ static uint64_t work_of_handled(void *ctx)
     return (uint64_t)n_handled * work_of_each;
 }
 
-/* Expensive requests end a slice sooner. */
+/* Expensive requests end a slice of the turn sooner. */
 static void expensive_requests_take_shorter_turns(void **state)
 {
     int greedy, victim;
@@ -676,8 +682,7 @@ static void expensive_requests_take_shorter_turns(void **state)
     close(victim);
 }
 
-/* SEC-05: the work for all connections of a host counts together, though that for each is little.
- */
+/* SEC-05: the work for all connections of a host is added up, even if that for each is little. */
 static void expensive_requests_of_a_host_add_up(void **state)
 {
     enum { GREEDY = 20, EACH = 3 };
@@ -703,7 +708,7 @@ static void expensive_requests_of_a_host_add_up(void **state)
     work_of_each = 1000000;
 }
 
-/* The same over UDP, where what is too much is dropped. */
+/* Expensive requests of a host also add up over UDP, where the excess is dropped. */
 static void expensive_datagrams_of_a_host_add_up(void **state)
 {
     enum { MANY = 100 };
@@ -727,8 +732,9 @@ static void expensive_datagrams_of_a_host_add_up(void **state)
     work_of_each = 1000000;
 }
 
-/* SEC-05e: also if its requests are of a kind whose answers are not kept, as TEST and DUMP are:
- * then nothing else is known of the host, and what they cost was forgotten with each of them. */
+/* SEC-05e: expensive requests add up also if they are of a kind whose answers are not kept, as TEST
+ * and DUMP are: the server has no other state for such a host, and once forgot the cost of each
+ * request. */
 static void expensive_datagrams_that_leave_no_trace_add_up(void **state)
 {
     enum { MANY = 100 };
@@ -752,7 +758,8 @@ static void expensive_datagrams_that_leave_no_trace_add_up(void **state)
     work_of_each = 1000000;
 }
 
-/* Of a host that sends expensive requests by UDP, one is served in a turn, and others meanwhile. */
+/* A host sends expensive requests by UDP: one of them is served in a turn, and other hosts are
+ * served meanwhile. */
 static void expensive_datagrams_are_dropped(void **state)
 {
     int greedy, victim;
@@ -806,8 +813,8 @@ static void connect_crowd(int *fds, unsigned n)
     }
 }
 
-/* SEC-05: many hosts that all send more than they get share the turn, so that it is no longer than
- * that of a few; also in the first turn, when nobody knows yet how many they are. */
+/* SEC-05: many hosts that all send more than they get share the turn, so that it takes no more time
+ * than with a few; also in the first turn, when the server does not know yet how many they are. */
 static void a_crowd_of_hosts_shares_a_turn(void **state)
 {
     enum { HOSTS = 40, EACH = 300, MOST = 128 + 128 + HOSTS * 8 };
@@ -823,13 +830,13 @@ static void a_crowd_of_hosts_shares_a_turn(void **state)
     n_handled = 0;
     for (unsigned i = 0; i < HOSTS; i++)
         send_calls(crowd[i], 2 + i * EACH, EACH, NOW);
-    for (uint32_t xid = 2; xid < 8; xid++) { /* in the first turn, and in those that follow */
+    for (uint32_t xid = 2; xid < 8; xid++) { /* the first turn, and those that follow */
         uint32_t before = (uint32_t)n_handled;
 
         send_call(victim, xid, NOW);
         assert_true(handled_before(victim, false) - before <= MOST);
     }
-    assert_true(n_handled < HOSTS * EACH); /* they had not ended before */
+    assert_true(n_handled < HOSTS * EACH); /* the hosts' requests were not finished before */
     TURN_UNTIL(n_handled == HOSTS * EACH + 6);
     close_many(crowd, HOSTS);
     close(victim);
@@ -841,8 +848,8 @@ static uint64_t no_work(void *ctx)
     return 0;
 }
 
-/* A host that has the server for itself need not give way so soon. Work is counted, so that how
- * long the machine took does not end a slice. */
+/* A host that has the server for itself gets longer turns. Work is counted, so that a slow machine
+ * does not end a slice. */
 static void a_host_alone_has_longer_turns(void **state)
 {
     enum { CONNECTIONS = 4, EACH = 100 };
@@ -861,7 +868,8 @@ static void a_host_alone_has_longer_turns(void **state)
     close_many(fds, CONNECTIONS);
 }
 
-/* SEC-02: beyond its number of connections, a host loses its own, not those of others. */
+/* SEC-02: a host that opens too many connections loses connections of its own, not those of others.
+ */
 static void a_host_replaces_its_own_connections(void **state)
 {
     enum { LIMIT = 8 };
@@ -890,7 +898,7 @@ static void a_host_replaces_its_own_connections(void **state)
  */
 static void connections_are_accepted_a_few_at_a_time(void **state)
 {
-    enum { MANY = 50, A_FEW = 5 }; /* of 64 that this server takes */
+    enum { MANY = 50, A_FEW = 5 }; /* this server accepts 64 in a turn */
     int greedy[MANY];
     int victim;
 
@@ -900,7 +908,8 @@ static void connections_are_accepted_a_few_at_a_time(void **state)
     victim = connect_from(SOCK_STREAM, "192.0.2.3");
     expect_null_answer(victim, 1);
     for (unsigned i = 0; i < MANY; i++)
-        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2"); /* the kernel completes them */
+        /* The kernel completes these connections before the server accepts them. */
+        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
     while (counters()->accepted <= 1)
         uv_run(&loop, UV_RUN_NOWAIT);
     assert_true(counters()->accepted <= 1 + A_FEW);
@@ -912,7 +921,7 @@ static void connections_are_accepted_a_few_at_a_time(void **state)
     close(victim);
 }
 
-/* SEC-05: so do connections that a host closes all at once. */
+/* SEC-05: connections that a host closes all at once take turns with everything else, too. */
 static void connections_are_closed_a_few_at_a_time(void **state)
 {
     enum { MANY = 50, A_FEW = 6 };
@@ -934,7 +943,7 @@ static void connections_are_closed_a_few_at_a_time(void **state)
     close(victim);
 }
 
-/* The connection that goes is the one that has been silent longest, not the oldest. */
+/* The connection that is closed is the one that has been silent longest, not the oldest. */
 static void the_most_silent_connection_goes(void **state)
 {
     enum { LIMIT = 4 };
@@ -963,7 +972,7 @@ static void a_greedy_host_makes_way_when_all_are_taken(void **state)
     listen_at = OTHERS;
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
     victim = connect_from(SOCK_STREAM, "192.0.2.3");
-    expect_null_answer(victim, 1); /* it is silent from now on */
+    expect_null_answer(victim, 1); /* the victim is silent from now on */
     connect_many(greedy, ALL, "192.0.2.2");
     assert_int_equal(counters()->evicted, 1);
     expect_null_answer(victim, 2);
@@ -971,7 +980,7 @@ static void a_greedy_host_makes_way_when_all_are_taken(void **state)
     close(victim);
 }
 
-/* Requests in progress are bounded for each host, over all its connections. */
+/* Requests in progress are limited for each host, over all its connections. */
 static void a_host_has_so_many_requests_in_progress(void **state)
 {
     int greedy[2];
@@ -995,7 +1004,8 @@ static void a_host_has_so_many_requests_in_progress(void **state)
     close(victim);
 }
 
-/* SEC-05: a host that reads no answers makes us keep a bounded amount, over all its connections. */
+/* SEC-05: for a host that reads no answers the server keeps a limited amount, over all its
+ * connections. */
 static void answers_that_are_not_read_are_bounded(void **state)
 {
     struct words w = plain_call(1, PROG, 1, LONG);
@@ -1021,7 +1031,7 @@ static void answers_that_are_not_read_are_bounded(void **state)
     close(victim);
 }
 
-/* SEC-03: by UDP no answer is much longer than its question, whatever the address has shown. */
+/* SEC-03: over UDP no answer is much longer than its question, whatever the address has proved. */
 static void a_datagram_gets_no_long_answer(void **state)
 {
     struct words w = plain_call(1, PROG, 1, LONG);
@@ -1037,7 +1047,8 @@ static void a_datagram_gets_no_long_answer(void **state)
     assert_int_equal(word_at(hf_bytes(inbox, 24), 5), 5); /* SYSTEM_ERR */
     assert_int_equal(counters()->too_long, 1);
     tcp =
-        connect_from(SOCK_STREAM, "192.0.2.2"); /* shows the address, but not who sends datagrams */
+        /* The connection proves the address, but not who sends the datagrams. */
+        connect_from(SOCK_STREAM, "192.0.2.2");
     expect_null_answer(tcp, 1);
     plain_send(udp, view(&w));
     TURN_UNTIL((received = recv(udp, inbox, sizeof(inbox), 0)) > 0);
@@ -1047,7 +1058,7 @@ static void a_datagram_gets_no_long_answer(void **state)
     close(tcp);
 }
 
-/* SEC-06: from other networks nothing is taken, whatever it is. */
+/* SEC-06: the server ignores whatever comes from networks that are not allowed. */
 static void only_networks_that_are_allowed_are_served(void **state)
 {
     struct words w = plain_call(1, PROG, 1, NOW);
@@ -1073,7 +1084,8 @@ static void only_networks_that_are_allowed_are_served(void **state)
 
 /* ---- memory and ports ---- */
 
-/* A connection for which there was no memory waits; it, and those after it, are served later. */
+/* A connection for which there was no memory waits; the server accepts it, and those after it,
+ * later. */
 static void a_connection_without_memory_is_served_later(void **state)
 {
     int first, second;
@@ -1092,7 +1104,7 @@ static void a_connection_without_memory_is_served_later(void **state)
     close(second);
 }
 
-/* One call by each transport, answered or not. */
+/* Makes one call over each transport, answered or not. */
 static void try_both_transports(void)
 {
     struct words w = plain_call(1, PROG, 1, NOW);
@@ -1107,7 +1119,8 @@ static void try_both_transports(void)
     turn_a_while();
 }
 
-/* Whichever allocation fails, nothing crashes and nothing is lost; in the end all is served. */
+/* Whichever allocation fails, nothing crashes and nothing leaks; in the end everything is served.
+ */
 static void any_allocation_may_fail(void **state)
 {
     long after;
@@ -1128,7 +1141,7 @@ static void any_allocation_may_fail(void **state)
         }
         assert_int_equal(heap.live, 0);
         if (heap.after > 0)
-            break; /* none failed any more */
+            break; /* no allocation failed this time */
     }
     assert_true(after > 3 && after < 100);
     assert_true(n_handled >= 2);
@@ -1148,7 +1161,7 @@ static void a_taken_port_is_busy(void **state)
     assert_int_equal(n_handled, 2);
 }
 
-/* Port 0 becomes one that is free on both transports. */
+/* Port 0 becomes a port that is free on both transports. */
 static void any_port_is_the_same_on_both_transports(void **state)
 {
     (void)state;

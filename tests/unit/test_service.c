@@ -1,4 +1,5 @@
-/* The layer that NLM, NSM and administration share: time, durability, and pools of answers. */
+/* The layer that NLM, NSM and administration share: time, durability, and pools of waiting answers.
+ */
 #include "core_world.h"
 
 #include "base/pool.h"
@@ -58,7 +59,7 @@ static uint64_t commit(struct scene *scene, int error)
     return seq;
 }
 
-/* Given nothing to wait for, the answer completes before the call returns, and knows it. */
+/* Given a ticket with nothing to wait for, the answer completes before the call returns. */
 static void completes_at_once(void **state)
 {
     struct scene scene;
@@ -94,7 +95,8 @@ static void waits_for_its_batch(void **state)
     assert_true(scene.service.durable == seq && scene.service.batch_done_ns > 0);
 }
 
-/* Given a batch in flight and one that gathers, each answer completes with its own. */
+/* Given a batch in flight and one that is being filled, each answer completes with its own batch.
+ */
 static void batches_complete_in_order(void **state)
 {
     struct scene scene;
@@ -118,11 +120,9 @@ static void batches_complete_in_order(void **state)
     assert_true(second.calls == 1 && second.durable && third.calls == 1 && third.durable);
 }
 
-/*
- * An answer may wait for a batch and for a decision: a notice about two clients of a host, of which
- * one has been released and the other is still verified. If the batch fails, what it released is
- * not, and the answer must not leave with the decision.
- */
+/* An answer may wait for a batch and for a decision: a notice about two clients of a host, of which
+ * one has been released and the other is still being verified. If the batch fails, its release is
+ * undone, and the answer must not leave with the decision. */
 static void waits_for_its_batch_and_its_decision(void **state)
 {
     for (int fails = 0; fails < 2; fails++) {
@@ -142,7 +142,7 @@ static void waits_for_its_batch_and_its_decision(void **state)
             assert_int_equal(answer.calls, 1);
         } else {
             hf_service_let_go(&scene.service, 5);
-            assert_int_equal(answer.calls, 0); /* its batch is on its way */
+            assert_int_equal(answer.calls, 0); /* the answer's batch is in flight */
             commit(&scene, 0);
             assert_true(answer.calls == 1 && answer.durable);
         }
@@ -200,8 +200,8 @@ static void tickets_wait_for_their_decision(void **state)
     assert_true(another.calls == 1 && !another.durable && scene.service.n_undecided == 0);
 }
 
-/* SEC-02: one account may have an eighth of the answers that wait for other hosts. Those of others
- * may wait still, and an answer that has waited gives its place back. */
+/* SEC-02: one account may have an eighth of the answers that wait for other hosts. Other accounts
+ * may still wait, and an answer that has completed frees its place. */
 static void one_account_does_not_fill_what_may_wait(void **state)
 {
     const struct hf_addr addrs[] = {world_addr(1), world_addr(2)};
@@ -230,7 +230,7 @@ static void one_account_does_not_fill_what_may_wait(void **state)
     test_free(answers);
 }
 
-/* Given a loop, the time is that of its last turn until the loop has slept. */
+/* Given a loop, the time of its last turn counts until the loop has slept. */
 static void time_is_set_once_a_turn(void **state)
 {
     struct world *w = *state;
@@ -252,7 +252,8 @@ static void time_is_set_once_a_turn(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* A new object is zero, the one given back last comes first, with its content. */
+/* A new object is zero. The object that was given back last is handed out first, with its content.
+ */
 static void pools_reuse_objects(void **state)
 {
     struct world *w = *state;

@@ -1,4 +1,4 @@
-/* Slab and interval tree: what every lock lives in. */
+/* Slab and interval tree: the structures in which each lock is stored. */
 #include "unit.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ static void slab_survives_lack_of_memory(void **state)
 
 enum { NODES = 200 };
 
-/* In a block of the arena, as a tree wants its nodes to be. */
+/* This must be in a block of the arena, as a tree expects of its nodes. */
 struct naive {
     struct hf_itree_node nodes[NODES];
     bool in[NODES];
@@ -135,7 +135,7 @@ static void itree_agrees_with_an_array(void **state)
         uint64_t first = r >> 20 & 0xff;
         uint64_t last = first + (r >> 40 & 0x1f);
 
-        if (r >> 50 & 1) /* ranges that reach the very end */
+        if (r >> 50 & 1) /* ranges that reach to the very end */
             last = UINT64_MAX;
         if (n->in[i]) {
             hf_itree_remove(&tree, &n->nodes[i]);

@@ -1,4 +1,4 @@
-/* Our inlined primitives of XDR do to a stream what libtirpc's do: same bytes, same place, same
+/* Our inlined primitives of XDR treat a stream as libtirpc's do: same bytes, same position, same
  * refusals. A name in parentheses, (xdr_int), is libtirpc's function and not the macro. */
 #include "unit.h"
 
@@ -60,7 +60,7 @@ static void assert_same_fields(const struct fields *a, const struct fields *b)
     assert_memory_equal(a->storage, b->storage, a->len);
 }
 
-/* Streams at random, cut short at random, with lengths that are often possible. */
+/* Compares both on random streams, some of them cut short, with lengths that are often possible. */
 static void both_decode_alike_and_encode_alike(void **state)
 {
     unsigned taken = 0;
@@ -78,7 +78,7 @@ static void both_decode_alike_and_encode_alike(void **state)
         for (unsigned i = 0; i < ROOM; i++)
             in[i] = (char)random();
         if (round % 8)
-            memcpy(in + 4, "\0\0\0", 3); /* the length of the bytes: a small one */
+            memcpy(in + 4, "\0\0\0", 3); /* the length is a small number */
         if (round % 4)
             in[7] = (char)(in[7] % (MAX + 2));
         done = run(theirs, XDR_DECODE, in, size, &a, &place_a);

@@ -14,7 +14,7 @@
 #include "base/assert.h"
 #include "support/faulty_heap.h"
 
-/* cmocka 2.0 has other names for its own, which 1.1 lacks; a test must not use the old one. */
+/* cmocka 2.0 renamed this macro and 1.1 lacks the new name, so tests use assert_between(). */
 #undef assert_in_range
 #pragma GCC poison assert_in_range
 #define assert_between(value, least, most)     \

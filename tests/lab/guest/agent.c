@@ -103,7 +103,7 @@ static void obey(char *text)
     }
 }
 
-/* Reads what is there and hands on whole lines; false at the end. */
+/* Reads what has arrived and hands on whole lines; false at the end. */
 static bool read_lines(int fd, struct line *line, struct job *job)
 {
     char bytes[512];

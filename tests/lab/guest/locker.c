@@ -26,7 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where churn keeps its number, and the lock around it: away from what the stories lock. */
+/* Where churn keeps its number, and the lock around it: far from the ranges that the stories lock.
+ */
 enum { NUMBER_AT = 0, NUMBER_LOCK_AT = 1000000 };
 
 static int file;
@@ -106,7 +107,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* One turn under the lock; -1 if anything failed. */
+/* Adds to the number under the lock; -1 if anything failed. */
 static int add(uint64_t amount, uint64_t *number)
 {
     int rv = 0;
@@ -178,7 +179,8 @@ static void obey(const char *text)
 
 int main(int argc, char **argv)
 {
-    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: a wait ends */
+    /* Without SA_RESTART, a signal ends a wait. */
+    struct sigaction action = {.sa_handler = on_signal};
     char line[256];
 
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -58,7 +58,7 @@ static void read_range(const struct thread *t, int file, unsigned char *out)
         complain(t, "a short read");
 }
 
-/* The lock is true: no other thread has changed what it covers. */
+/* Checks that the lock excludes others: no other thread has changed what it covers. */
 static void use(const struct thread *t, int file, short type, unsigned round)
 {
     unsigned char first[SIZE], second[SIZE];
@@ -78,7 +78,7 @@ static void use(const struct thread *t, int file, short type, unsigned round)
 static void *work(void *arg)
 {
     const struct thread *t = arg;
-    int file = open(path, O_RDWR); /* an open file description of its own */
+    int file = open(path, O_RDWR); /* an open file description of the thread's own */
 
     for (unsigned round = 0; round < rounds; round++) {
         short type = (round + t->number) % 3 == 0 ? F_WRLCK : F_RDLCK;
