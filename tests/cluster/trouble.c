@@ -208,7 +208,6 @@ static void heal_node(struct cl_world *world, unsigned node)
 
     for (unsigned fault = 0; fault < CL_FAULT_KINDS; fault++)
         n->cut_until_ms[fault] = 0;
-    cl_push(world, 0, CL_EVENT_WANT, node, 0, 0);
 }
 
 void cl_trouble_ends(struct cl_world *world)

@@ -12,7 +12,7 @@ from holdfast_test import netns, nlm, rpc, tap
 from holdfast_test.daemon import PORT, WAIT_S, Daemon, wait_until
 from wires import Node, Switch, Tap, address4, address6
 
-HOOK = os.environ["HOLDFAST_HOOK"]
+HOOK, ANNOUNCE = os.environ["HOLDFAST_HOOK"], os.environ["HOLDFAST_ANNOUNCE"]
 SERVICE4, SERVICE6 = address4(100), address6(100)
 
 
@@ -162,6 +162,25 @@ def what_is_wrong_is_said():
         for words in (["take"], ["steal", SERVICE4], ["take", "nonsense"]):
             status, said = hook(alpha, *words)
             assert status != 0 and said, words
+
+
+@tap.test
+def an_address_that_is_not_there_is_not_announced():
+    """Given addresses of which the interface has one, that one is announced in each round, and the status tells that another is not
+    there; an address that goes between two rounds is no failure."""
+    def announce(*words):
+        return subprocess.Popen([*alpha.inside, ANNOUNCE, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    with two_hosts() as (alpha, _):
+        alpha.run("ip", "address", "add", f"{SERVICE4}/32", "dev", "eth0")
+        with Tap(alpha) as wire:
+            assert announce("--count", "2", "--interval", "1", "eth0", address4(101), SERVICE4).wait(WAIT_S) == 1
+            assert len(wire.from_address(SERVICE4)) == 4, "two rounds, of a request and a reply each"
+            goes = announce("--count", "2", "--interval", "1000", "eth0", SERVICE4)
+            seen = []
+            wait_until(lambda: seen.extend(wire.from_address(SERVICE4)) or len(seen) >= 2, "a third round")
+            alpha.run("ip", "address", "del", f"{SERVICE4}/32", "dev", "eth0")
+            assert goes.wait(WAIT_S) == 0
 
 
 @tap.test

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -36,6 +37,12 @@ static struct {
     unsigned up, failed, down, gone;
     int error;
 } seen;
+
+/* What the runner, which is another process, is to meet as well. */
+static struct {
+    uint64_t later_ms; /* so much later is it than the clock says */
+    unsigned crowded;  /* so many times the kernel had more news than a socket could hold */
+} * common;
 
 static void on_event(void *ctx, enum hf_addresses_event event, int error)
 {
@@ -145,6 +152,7 @@ static void take(void)
 static int setup(void **state)
 {
     (void)state;
+    memset(common, 0, sizeof(*common));
     loop_begin();
     (void)snprintf(folder, sizeof(folder), "%s/%u", root, ++tests_run);
     (void)snprintf(calls, sizeof(calls), "%s/calls", folder);
@@ -794,17 +802,38 @@ static void a_full_log_keeps_no_address(void **state)
 
 /* ---- messages of the kernel ---- */
 
+uint64_t __real_hf_clock_boot_ms(void);
+uint64_t __wrap_hf_clock_boot_ms(void);
+
+uint64_t __wrap_hf_clock_boot_ms(void)
+{
+    return __real_hf_clock_boot_ms() + common->later_ms;
+}
+
 ssize_t __real_recv(int fd, void *out, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *out, size_t size, int flags);
 
 /* How many lists of addresses are still to be empty and marked as interrupted. */
 static unsigned interrupted_lists;
 
+/* Reads news as the kernel hands them out if there were too many: all of them are lost. */
+static ssize_t lose_news(int fd, void *out, size_t size)
+{
+    while (__real_recv(fd, out, size, MSG_DONTWAIT) > 0)
+        ;
+    common->crowded--;
+    errno = ENOBUFS;
+    return -1;
+}
+
 ssize_t __wrap_recv(int fd, void *out, size_t size, int flags)
 {
-    ssize_t n = __real_recv(fd, out, size, flags);
     struct nlmsghdr *message = out;
+    ssize_t n;
 
+    if (flags == MSG_DONTWAIT && common->crowded > 0)
+        return lose_news(fd, out, size);
+    n = __real_recv(fd, out, size, flags);
     if (n < (ssize_t)sizeof(*message) || interrupted_lists == 0 ||
         !(message->nlmsg_flags & NLM_F_MULTI))
         return n;
@@ -813,6 +842,37 @@ ssize_t __wrap_recv(int fd, void *out, size_t size, int flags)
     message->nlmsg_flags |= NLM_F_DUMP_INTR;
     interrupted_lists--;
     return (ssize_t)message->nlmsg_len;
+}
+
+/* Losses that lie far apart say nothing about this node. */
+static void losses_that_lie_far_apart_do_not_add_up(void **state)
+{
+    (void)state;
+    write_real_hook("");
+    start();
+    take();
+    for (unsigned i = 1; i <= 5; i++) {
+        change("del", "192.0.2.3/32");
+        /* The renewals wake the runner, whose timer waits for a time that only the clock here has. */
+        TURN_UNTIL((hf_addresses_renew(addresses, in(FAR_MS)), seen.up > i || seen.failed > 0));
+        assert_int_equal(seen.failed, 0);
+        common->later_ms += 61000;
+    }
+}
+
+/* ENOBUFS: what was lost may be the news that an address went. */
+static void news_that_found_no_room_are_looked_after(void **state)
+{
+    (void)state;
+    write_real_hook("");
+    start();
+    take();
+    turn_a_while(); /* the news of the take are read */
+    common->crowded = 1;
+    change("del", "192.0.2.3/32");
+    TURN_UNTIL(seen.up == 2);
+    assert_int_equal(common->crowded, 0);
+    assert_true(has_address(ADDRESS));
 }
 
 static void an_interrupted_list_proves_nothing(void **state)
@@ -925,6 +985,8 @@ int main(void)
         TEST(what_is_removed_is_logged),
         TEST(a_full_log_keeps_no_address),
         TEST(an_interrupted_list_proves_nothing),
+        TEST(losses_that_lie_far_apart_do_not_add_up),
+        TEST(news_that_found_no_room_are_looked_after),
         TEST(the_hosts_own_address_stays),
         TEST(the_other_end_of_a_link_is_not_the_hosts),
         TEST(an_address_that_is_named_twice),
@@ -932,7 +994,8 @@ int main(void)
     char command[96];
     int failed;
 
-    if (!mkdtemp(root))
+    common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (common == MAP_FAILED || !mkdtemp(root))
         return 1;
     failed = cmocka_run_group_tests_name("addresses", tests, NULL, NULL);
     (void)snprintf(command, sizeof(command), "rm -rf %s", root);
