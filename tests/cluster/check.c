@@ -285,8 +285,12 @@ void cl_check_serves(struct cl_world *world)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < world->config.nodes; i++)
+    for (unsigned i = 0; i < world->config.nodes; i++) {
         n += serves(world, i);
+        /* By now each operator who released a service has wanted it back. */
+        if (world->nodes[i].up && world->nodes[i].cluster.lease.hold == HF_LEASE_UNTIL_TOLD)
+            cl_violation(world, "only an operator keeps a node from the service", "n%u is held", i);
+    }
     if (n != 1)
         cl_violation(world, "after the faults one node serves", "%u do", n);
 }

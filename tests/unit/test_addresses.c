@@ -853,7 +853,8 @@ static void losses_that_lie_far_apart_do_not_add_up(void **state)
     take();
     for (unsigned i = 1; i <= 5; i++) {
         change("del", "192.0.2.3/32");
-        /* The renewals wake the runner, whose timer waits for a time that only the clock here has. */
+        /* The renewals wake the runner, whose timer waits for a time that only the clock here has.
+         */
         TURN_UNTIL((hf_addresses_renew(addresses, in(FAR_MS)), seen.up > i || seen.failed > 0));
         assert_int_equal(seen.failed, 0);
         common->later_ms += 61000;
