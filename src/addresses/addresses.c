@@ -44,7 +44,7 @@ static void run(struct hf_addresses_config config, struct hf_runner_files *files
     }
     for (unsigned i = 0; i < n; i++)
         *kept[i] = dup3(*kept[i], FIRST + (int)i, O_CLOEXEC);
-    (void)close_range(FIRST + n, ~0U, 0);
+    closefrom(FIRST + (int)n); /* unlike close_range(), it has another way on old kernels */
     config.take_ms = config.take_ms ? config.take_ms : HF_ADDRESSES_TAKE_MS;
     config.drop_ms = config.drop_ms ? config.drop_ms : HF_ADDRESSES_DROP_MS;
     hf_runner_run(&config, files);

@@ -64,6 +64,12 @@ int hf_confine_give_directory(const struct hf_confine_user *user, const char *pa
  * it. */
 void hf_confine_find_owner(const char *path, struct hf_confine_user *out);
 
+/*
+ * Finds out whether the effective user may use the path in this way (R_OK and so on). Returns 0 or
+ * a negative errno; 0 as well if this process cannot ask, and finds out when it uses the path.
+ */
+int hf_confine_check_access(const char *path, int mode);
+
 /* Acts as the user until hf_confine_return_user(), so that files and sockets that are made
  * meanwhile belong to the user. */
 int hf_confine_borrow_user(const struct hf_confine_user *user);

@@ -241,11 +241,7 @@ int hf_commit_pump_open(struct hf_commit_pump *pump, uv_loop_t *loop,
 
 int hf_commit_pump_start(struct hf_commit_pump *pump)
 {
-    int rv = hf_committer_start(&pump->committer);
-
-    if (rv < 0)
-        hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no thread for the store"));
-    return rv;
+    return hf_committer_start(&pump->committer);
 }
 
 /* Commits the rehearsal, a batch that changes nothing: it puts the server's record as it is, or

@@ -1,5 +1,6 @@
 #include "daemon/daemon.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,44 @@ static int open_administration(struct hf_daemon *d)
                                   &d->options->config, finding_of(d));
 }
 
+static void *wait_for_turn(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+/* libuv starts the threads of its pool when it first has work for them, and aborts where it cannot.
+ * This function finds out before whether as many more threads can run at a time. */
+static int try_pool_threads(void)
+{
+    enum { POOL_THREADS = 4 }; /* libuv's own default */
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[POOL_THREADS];
+    unsigned n = 0;
+
+    pthread_mutex_lock(&mutex);
+    while (n < POOL_THREADS && pthread_create(&threads[n], NULL, wait_for_turn, &mutex) == 0)
+        n++;
+    pthread_mutex_unlock(&mutex);
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    return n == POOL_THREADS ? 0 : HF_EUNAVAIL;
+}
+
+static int start_threads(struct hf_daemon *d)
+{
+    int rv = hf_commit_pump_start(&d->pump);
+
+    if (rv == 0)
+        rv = try_pool_threads();
+    if (rv < 0)
+        hf_format(d->obstacle, sizeof(d->obstacle),
+                  "too few threads: raise TasksMax= or LimitNPROC= of the unit, the container's "
+                  "limit of processes, or memory");
+    return rv;
+}
+
 /* Opens everything that needs privileges, and drops them. Then the term begins: at once or, with
  * standbys, when the daemon has taken the lease. */
 static int start(struct hf_daemon *d)
@@ -226,7 +265,7 @@ static int start(struct hf_daemon *d)
         return rv;
     /* A failure is harmless: without the log's thread, a slow reader of the log delays requests. */
     (void)hf_log_start();
-    rv = hf_commit_pump_start(&d->pump);
+    rv = start_threads(d);
     if (rv < 0 || !d->clustered)
         return rv < 0 ? rv : hf_term_load(d, NULL);
     hf_log(HF_LOG_INFO, "standing by", HF_STR("version", HF_VERSION),
@@ -295,9 +334,10 @@ int hf_daemon_run(struct hf_daemon_options *options)
         return EXIT_FAILURE;
     }
     hf_list_init(&d->ended);
-    (void)signal(
-        SIGPIPE,
-        SIG_IGN); /* a client that closes its connection must not end the daemon (CVE-2004-1014) */
+    /* Neither may end the daemon: a client that closes its connection (CVE-2004-1014), and a limit
+     * of the size of files, which the store reports. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
     watch(d, &d->sigterm, SIGTERM, on_stop_signal);
     watch(d, &d->sigint, SIGINT, on_stop_signal);
     watch(d, &d->sighup, SIGHUP, on_reload_signal);

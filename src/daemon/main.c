@@ -187,6 +187,7 @@ static bool service_may_read(const struct hf_config *config)
     struct hf_confine_user user;
     char reason[256];
     bool good = true;
+    int rv = 0;
 
     if (geteuid() != 0 || (strcmp(config->user, "auto") == 0 && !getpwnam("holdfast")))
         return true;
@@ -197,7 +198,9 @@ static bool service_may_read(const struct hf_config *config)
     if (!user.change || hf_confine_borrow_user(&user) < 0)
         return true;
     for (size_t i = 0; i < HF_COUNT_OF(files); i++) {
-        if (!files[i][0] || faccessat(AT_FDCWD, files[i], R_OK, AT_EACCESS) == 0 || errno == ENOENT)
+        if (files[i][0])
+            rv = hf_confine_check_access(files[i], R_OK);
+        if (!files[i][0] || rv == 0 || rv == -ENOENT)
             continue;
         hf_format(reason, sizeof(reason),
                   "the service's user, %.60s, cannot read it: chgrp %.60s and chmod 0640, and let "
