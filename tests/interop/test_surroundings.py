@@ -2,11 +2,15 @@
 """What containers and limits around the daemon forbid (SEC-12, SPEC section 5): it serves all the same, or it says what forbids it and
 ends with status 1. It never dies by a signal, which would be a loop of restarts without a reason in the log."""
 import os
+import struct
 import sys
 import tempfile
 
 from holdfast_test import netns, rpc, tap
-from holdfast_test.daemon import PORT, Daemon
+from holdfast_test.daemon import PORT, Daemon, run
+from holdfast_test.nlm import LOCK
+from holdfast_test.peer import Network, add_addresses
+from holdfast_test.store import Server
 
 NSM = 100024
 # Starts a program behind a filter of system calls, as engines of containers do: calls that a filter of 2019 does not know (their
@@ -27,6 +31,7 @@ if libc.prctl(22, 2, ctypes.byref(Filter(len(code), program)), 0, 0) < 0:  # PR_
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 STRANGER = 54321  # a user without any other process
+LOCKS = 500  # more than one page of each size holds
 
 
 def as_user(uid):
@@ -98,9 +103,35 @@ def a_user_namespace_without_the_daemons_user():
                 settings=("store.backend=lmdb", f"store.path={folder}/store", "server.user=nobody"))
 
 
+def on_pages_of(size):
+    return {"LD_PRELOAD": os.environ["PAGE_SIZE_LIBRARY"], "PAGE_SIZE": str(size)}
+
+
+@tap.test
+def a_kernel_with_pages_of_another_size():
+    """STO-02: given a store with locks, made on a kernel with small or large pages, a kernel with pages of another size loads it,
+    writes to it, and its records are sound."""
+    for first, second in ((4096, 16384), (16384, 4096), (4096, 65536), (65536, 4096)):
+        with Server("grace.seconds=0", "notify.on_failure=keep", env=on_pages_of(first)) as server, Network() as network:
+            alpha = network.host("192.0.2.2", "alpha.example")
+            for number in range(LOCKS):
+                assert alpha.stat(LOCK, alpha.lock(fh=b"%d" % number)) == "GRANTED"
+            server.kill()
+            with open(f"{server.path}/data.mdb", "rb") as file:  # the size is in the record of the first tree of the first page
+                assert struct.unpack("=I", file.read(44)[40:])[0] == min(first, 32768), "LMDB did not take the kernel's size"
+            server.env = on_pages_of(second)
+            server.start()
+            alpha.close_clients()
+            assert f"locks={LOCKS}" in server.daemon.wait_for_log("store loaded")
+            server.stop()
+            status, said, log = run("--verify-store", "--set", f"store.path={server.path}", "--set", "store.backend=lmdb")
+            assert status == 0, said + log
+            server.start()
+
+
 @tap.test
 def a_host_without_ipv6():
-    """An operator has turned IPv6 off: IPv4 is served, by the daemon as rpcbind too."""
+    """An operator has turned IPv6 off: IPv4 is served, by the daemon as rpcbind too. The last case, because it takes addresses away."""
     netns.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
     with Daemon("rpcbind.mode=embedded"):
         serves()
@@ -108,4 +139,5 @@ def a_host_without_ipv6():
 
 if __name__ == "__main__":
     netns.enter()
+    add_addresses()
     tap.main()
