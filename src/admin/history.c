@@ -63,7 +63,8 @@ static char *render(const struct hf_history_found *found)
 
     for (unsigned i = 0; i < found->n_rows; i++)
         json_array_append_new(entries, entry_of(&found->rows[i]));
-    all = json_pack("{s:o, s:b}", "entries", entries, "more", (int)found->more);
+    all = json_pack("{s:o, s:b, s:o}", "entries", entries, "more", (int)found->more, "begins",
+                    found->begins_ms ? hf_value_time(found->begins_ms) : json_null());
     text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
@@ -112,12 +113,14 @@ static const char *read_query(const struct request *request, struct hf_history_q
     uint64_t wanted = LIMIT_DEFAULT;
 
     if (client && !copy_quoted(client, query->client, sizeof(query->client)))
-        return "client is a name or an address.";
+        return "client is a name or an address, or a part of one.";
     if (file && !copy_quoted(file, query->file, sizeof(query->file)))
-        return "file is a path or a file handle in hexadecimal.";
+        return "file is a path, a part of a path or of a handle in hexadecimal, or a pattern.";
     if ((since && !hf_admin_parse_time(since, &query->since_ms)) ||
         (until && !hf_admin_parse_time(until, &query->until_ms)))
         return "since and until are times in UTC, as 2026-11-18T03:12:00Z.";
+    if (query->since_ms && query->until_ms && query->since_ms > query->until_ms)
+        return "since is later than until.";
     if (limit &&
         (!hf_admin_parse_id(limit, &wanted) || wanted == 0 || wanted > HF_HISTORY_ROWS_MAX))
         return "limit is a number from 1 to 10000.";

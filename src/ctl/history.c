@@ -59,7 +59,7 @@ static bool parse_unix(const char *text, time_t *out)
 static bool parse_moment(const char *text, time_t now, time_t *out)
 {
     static const char *const DAYS[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
-                                       "%Y-%m-%dT%H:%M"};
+                                       "%Y-%m-%dT%H:%M", "%Y-%m-%d"};
     static const char *const HOURS[] = {"%H:%M:%S", "%H:%M"};
     const char *end;
     struct tm tm;
@@ -99,10 +99,11 @@ bool ctl_read_time(const char *option, const char *text, char out[CTL_TIME_MAX])
     if (!text)
         return true;
     if (!parse_moment(text, time(NULL), &moment)) {
-        (void)fprintf(stderr,
-                      "holdfastctl: --%s takes a time, as 03:12, 2026-11-18 03:12, or 2h for two "
-                      "hours ago; not \"%s\"\n",
-                      option, text);
+        (void)fprintf(
+            stderr,
+            "holdfastctl: --%s takes a time, as 03:12, \"2026-11-18 03:12\", 2026-11-18, or 2h "
+            "for two hours ago; not \"%s\"\n",
+            option, text);
         return false;
     }
     (void)gmtime_r(&moment, &tm);
@@ -142,12 +143,17 @@ static bool began_by(const char *began, const char *until)
 static int add_present(struct ctl *ctl, const char *list, const char *until, json_t *entries)
 {
     bool waits = strcmp(list, "waiters") == 0;
+    bool cut;
     json_t *rows, *row;
     size_t i;
-    int rv = ctl_ask_list(ctl, list, &rows);
+    int rv = ctl_choose_rows(ctl, &(struct ctl_list){.name = list}, &rows, &cut);
 
     if (rv != CTL_OK)
         return rv;
+    if (cut)
+        (void)fprintf(stderr,
+                      "holdfastctl: only %s of the %s of now are shown; --limit shows more\n",
+                      ctl->limit, list);
     json_array_foreach(rows, i, row)
     {
         const char *began = ctl_text(row, waits ? "since" : "acquired_at");
@@ -199,7 +205,21 @@ static void add_row(struct ctl_table *table, const json_t *entry)
     ctl_table_add(table, what, color);
 }
 
-static void print(struct ctl *ctl, const json_t *answer)
+/* An empty table must not pass for "nothing was locked" where nothing is known of that time. */
+static void print_beginning(const json_t *answer, const char *since)
+{
+    const char *begins = ctl_text(answer, "begins");
+    char text[CTL_WORD_MAX];
+
+    if (!begins[0])
+        (void)fputs("holdfastctl: the history has no entry yet\n", stderr);
+    else if (since[0] && strncmp(since, begins, strlen("2026-11-18T03:12:00")) < 0)
+        (void)fprintf(stderr,
+                      "holdfastctl: the history begins at %s: nothing that ended before is kept\n",
+                      word_time(begins, text));
+}
+
+static void print(struct ctl *ctl, const json_t *answer, const char *since)
 {
     static const char *const TITLES[] = {"FROM", "TO",    "",      "MODE", "CLIENT",
                                          "FILE", "BYTES", "OWNER", "ENDED"};
@@ -215,6 +235,7 @@ static void print(struct ctl *ctl, const json_t *answer)
         (void)fputs("holdfastctl: there are older entries; --limit shows more, --since and --until "
                     "choose\n",
                     stderr);
+    print_beginning(answer, since);
 }
 
 void ctl_history_lost(struct ctl *ctl, const char *since)
@@ -270,6 +291,10 @@ int ctl_history(struct ctl *ctl, int argc, char **argv)
         !ctl_read_time(ctl->at ? "at" : "since", ctl->at ? ctl->at : ctl->since, since) ||
         !ctl_read_time(ctl->at ? "at" : "until", ctl->at ? ctl->at : ctl->until, until))
         return CTL_USAGE;
+    if (since[0] && until[0] && strcmp(since, until) > 0) {
+        (void)fputs("holdfastctl: --since is later than --until\n", stderr);
+        return CTL_USAGE;
+    }
     rv = ask(ctl, since, until, &answer);
     if (rv != CTL_OK)
         return rv;
@@ -282,7 +307,7 @@ int ctl_history(struct ctl *ctl, int argc, char **argv)
     if (rv == CTL_OK && ctl->json)
         ctl_print_json(answer);
     else if (rv == CTL_OK)
-        print(ctl, answer);
+        print(ctl, answer, since);
     json_decref(answer);
     return rv;
 }

@@ -59,8 +59,10 @@ void hf_history_close(struct hf_history *history);
 
 /* The conditions of a search. An empty text or a zero matches everything. */
 struct hf_history_query {
-    char client[HF_HISTORY_NAME_MAX * 4 + 1]; /* the client's quoted name, or its address */
-    /* The file's handle in hexadecimal, or its quoted path. */
+    /* A part of the client's quoted name or of its address, in any case. */
+    char client[HF_HISTORY_NAME_MAX * 4 + 1];
+    /* A whole quoted path, if it begins with a slash; a pattern with *, ? or [ for the whole path
+     * or handle; otherwise a part of the path or of the handle in hexadecimal. */
     char file[HF_HISTORY_TEXT_MAX + 1];
     int64_t since_ms, until_ms; /* The search finds entries that overlap this time; 0: no bound. */
     unsigned limit;             /* how many of the newest entries the search returns; at least 1 */
@@ -73,7 +75,9 @@ struct hf_history_found {
     struct hf_history_row *rows;
     unsigned n_rows;
     bool more; /* the search left out older rows, because of its limit */
-    int error; /* HF_ENOMEM or HF_EIO: the rows may be incomplete */
+    int64_t
+        begins_ms; /* the end of the oldest lock, wait or event that is kept; 0: there is none */
+    int error;     /* HF_ENOMEM or HF_EIO: the rows may be incomplete */
 };
 
 /* A search; its memory belongs to the caller. */

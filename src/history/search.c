@@ -1,6 +1,7 @@
 /* Searches the history: a worker reads both files, the older one first, and keeps the newest rows
  * that match. It reads line by line; the limit of the query bounds how many rows it keeps. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,20 @@
 
 static bool is_client(const struct hf_history_query *query, const struct hf_history_row *row)
 {
-    return query->client[0] == '\0' || strcmp(query->client, row->client) == 0 ||
-           strcmp(query->client, row->addr) == 0;
+    return query->client[0] == '\0' || strcasestr(row->client, query->client) ||
+           strcasestr(row->addr, query->client);
 }
 
 static bool is_file(const struct hf_history_query *query, const struct hf_history_row *row)
 {
-    return query->file[0] == '\0' || strcmp(query->file, row->fh) == 0 ||
-           strcmp(query->file, row->path) == 0;
+    const char *file = query->file;
+
+    if (strpbrk(file, "*?["))
+        return fnmatch(file, row->path, FNM_NOESCAPE) == 0 ||
+               fnmatch(file, row->fh, FNM_NOESCAPE | FNM_CASEFOLD) == 0;
+    if (file[0] == '/')
+        return strcmp(file, row->path) == 0;
+    return strcasestr(row->path, file) || strcasestr(row->fh, file);
 }
 
 /* True if the query asks for this row. A restart or the end of a grace period concerns every client
@@ -68,6 +75,14 @@ static void take_back(struct job *job, uint64_t id)
     }
 }
 
+/* Lines come in the order in which their locks and waits ended, so the first one that is young
+ * enough is where the history begins. */
+static void note_beginning(struct job *job, const struct hf_history_row *row)
+{
+    if (job->found.begins_ms == 0 && row->to_ms >= job->oldest_ms)
+        job->found.begins_ms = row->to_ms;
+}
+
 static void read_line(struct job *job, const char *text, size_t len)
 {
     struct hf_history_row row;
@@ -75,14 +90,18 @@ static void read_line(struct job *job, const char *text, size_t len)
 
     if (!line) {
         job->found.error = HF_ENOMEM;
-    } else if (!hf_history_decode(line, &row) || !matches(job, &row)) {
-        free(line);
-    } else if (row.kind == HF_HISTORY_UNDONE) {
-        take_back(job, row.id);
-        free(line);
-    } else {
-        keep(job, line, &row);
+        return;
     }
+    if (hf_history_decode(line, &row)) {
+        note_beginning(job, &row);
+        if (matches(job, &row) && row.kind != HF_HISTORY_UNDONE) {
+            keep(job, line, &row);
+            return;
+        }
+        if (matches(job, &row))
+            take_back(job, row.id);
+    }
+    free(line);
 }
 
 static void read_file(struct job *job, bool older)

@@ -100,10 +100,17 @@ def an_operator_asks_what_was_at_three_twelve():
         assert "beta.example" in rows[1] and "still held" in rows[1], out
         status, out, _ = ctl("history", "--at", moment, "--client", "beta.example")
         assert status == 0 and "alpha" not in out and "beta.example" in out, out
+        for part in ("nightly.db".encode().hex()[4:10], FILE.hex()[:6] + "*"):
+            status, out, err = ctl("history", "--at", moment, "--file", part)
+            assert status == 0 and len([line for line in out.splitlines() if "example" in line]) == 2, (part, out)
+        status, out, err = ctl("history", "--since", "2001-01-01", "--client", "beta")
+        assert status == 0 and "beta.example" in out and "alpha" not in out, out
+        assert "the history begins at" in err and "nothing that ended before is kept" in err, err
         status, out, _ = ctl("history", "--until", "2001-01-01 00:00")
         assert status == 0 and "example" not in out, out
         assert re.search(r"^\d\d:\d\d:\d\d ", ctl("history")[1], re.M), "times of today have no date"
-        for bad in (["--at", "soon"], ["--at", "03:12", "--since", "1h"], ["--since", "25:99"], ["nonsense"]):
+        for bad in (["--at", "soon"], ["--at", "03:12", "--since", "1h"], ["--since", "25:99"], ["nonsense"],
+                    ["--since", "2001-01-02", "--until", "2001-01-01"]):
             assert ctl("history", *bad)[0] == 2, bad
 
 
@@ -124,14 +131,17 @@ def only_those_who_may_see_files_see_it():
     """ADM-09: it tells which files are locked, so a reader without a token is refused; bad questions get a clear answer."""
     with Server(*ALL):
         assert ask("GET", "/api/v1/history", unix=False).status in (401, 403)
-        for query, word in (("since=yesterday", "UTC"), ("limit=0", "10000"), ("limit=10001", "10000"), ("until=2026", "UTC"),
+        for query, word in (("since=yesterday", "UTC"), ("limit=0", "10000"), ("limit=10001", "10000"), ("until=2026", "UTC"), ("since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", "later"),
                             ("file=" + "a" * 5000, "path"), ("wrong=1", "no key")):
             assert word in expect_problem(ask("GET", "/api/v1/history?" + query, unix=True), 400), query
 
 
 @tap.test
 def without_a_history_it_says_so():
-    """Given history.path empty: no file is made, and the question is answered with the reason."""
+    """ADM-10: given a history without an entry, or history.path empty, an empty table does not pass for "nothing was locked"."""
+    with Server(*ALL):
+        status, out, err = ctl("history", "--at", "1m")
+        assert status == 0 and "no entry yet" in err, (out, err)
     with Server("history.path=") as server:
         assert "history.path" in expect_problem(ask("GET", "/api/v1/history", unix=True), 409)
         with Locker("alpha.example", "192.0.2.2") as alpha:

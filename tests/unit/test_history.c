@@ -186,9 +186,18 @@ static void test_a_search_finds_by_client_file_and_time(void **state)
                                         .from_ms = now_ms - 400,
                                         .fh = hf_bytes("\x7f", 1),
                                         .why = "released"};
+    static const struct {
+        char text[16];
+        bool found;
+    } FILES[] = {{"/srv/a b", true}, {"/srv/a", false}, {"A B", true},
+                 {"0102AB", true},   {"/srv/*", true},  {"*a b", true},
+                 {"/srv/?", false},  {"0102*", true},   {"[", false}};
     struct hf_history_search found;
 
     (void)state;
+    found = find(history, (struct hf_history_query){.client = "b"});
+    assert_int_equal(found.found.begins_ms, 0);
+    hf_history_search_free(&found);
     put(history, &a);
     put(history, &b);
     put(history, &start);
@@ -212,6 +221,18 @@ static void test_a_search_finds_by_client_file_and_time(void **state)
     assert_int_equal(found.found.n_rows, 1);
     assert_int_equal(found.found.rows[0].id, 1);
     assert_false(found.found.more);
+    hf_history_search_free(&found);
+
+    for (size_t i = 0; i < sizeof(FILES) / sizeof(FILES[0]); i++) {
+        struct hf_history_query query = {0};
+        strcpy(query.file, FILES[i].text);
+        found = find(history, query);
+        assert_int_equal(found.found.n_rows, FILES[i].found ? 3 : 1); /* the restart, too */
+        assert_int_equal(found.found.begins_ms, a.to_ms);
+        hf_history_search_free(&found);
+    }
+    found = find(history, (struct hf_history_query){.client = "0.2.1"});
+    assert_int_equal(found.found.n_rows, 3);
     hf_history_search_free(&found);
 
     put(history, &released);
