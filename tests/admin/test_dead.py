@@ -6,10 +6,10 @@ import subprocess
 import tempfile
 import time
 
-from holdfast_test import netns, tap
+from holdfast_test import netns, nlm, tap
 from holdfast_test.daemon import wait_until
 from holdfast_test.store import Server
-from world import ADMIN_PORT, Host, Locker, ask, expect_problem, get
+from world import ADMIN_PORT, NLM, Host, Locker, ask, expect_problem, get
 
 CTL = os.environ["HOLDFASTCTL"]
 AGENT = pathlib.Path(__file__).parents[2] / "packaging/pacemaker/holdfast-fenced"
@@ -72,6 +72,22 @@ def one_that_was_heard_from_since_is_not_dead():
         answer = ask("POST", f"/api/v1/clients/{client}/dead", f'{{"since": "{moment}"}}')
         assert answer.status == 200 and answer.json == {"released": 1, "granted": []}, answer.body
         assert holders() == []
+
+
+@tap.test
+def an_answer_to_a_callback_is_a_sign_of_life():
+    """ADM-12, ADM-04: given a client that has sent nothing for seconds, and then takes a lock that it waited for: it was heard of at
+    that moment."""
+    with Server(*QUICK), Host("192.0.2.3") as host, Locker("alpha.example", "192.0.2.2") as alpha, Locker("beta.example", "192.0.2.3") as beta:
+        assert alpha.lock(FILE) == "granted" and beta.lock(FILE, block=True) == "blocked"
+        died = int(time.time())
+        while time.time() < died + 2:  # --since has seconds
+            time.sleep(0.1)
+        assert alpha.unlock(FILE) == "granted"
+        wait_until(lambda: host.count(NLM, nlm.GRANTED) == 1 and holders() == [("beta.example", FILE)], "beta takes it")
+        status, _, err = ctl("client", "dead", "beta.example", "--yes", "--since", f"@{died}")
+        assert status == 1 and "runs again" in err, err
+        assert [c["idle_seconds"] < 2 for c in get("clients")["clients"] if c["name"] == "beta.example"] == [True]
 
 
 @tap.test

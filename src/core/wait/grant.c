@@ -125,6 +125,7 @@ void hf_grant_answered(struct hf_core *core, struct hf_now now, struct hf_waiter
     if (!accepted && !is_believed(&waiter->outcall))
         accepted = true;
     waiter->owner->client->answered_ms = now.mono_ms;
+    waiter->owner->client->last_seen_ms = now.wall_ms;
     if (accepted)
         core->counters.callbacks_accepted++;
     else
