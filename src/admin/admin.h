@@ -170,10 +170,10 @@ struct hf_admin_config {
     const char *socket;          /* path; "": none */
     const char *token_file;      /* the file with the token for changes; "": none */
     const char *read_token_file; /* the file with the token for readers of file names */
-    const char *hosts;           /* other names that a Host header may have, separated by spaces */
-    const char *fh_map;          /* "": none */
-    const char *names;           /* the socket of the namer, or "auto"; "": there is no namer */
-    struct hf_history *history;  /* the history that requests search; NULL: no history is kept */
+    const char *hosts;  /* other names that a Host header may have, with spaces or commas between */
+    const char *fh_map; /* "": none */
+    const char *names;  /* the socket of the namer, or "auto"; "": there is no namer */
+    struct hf_history *history; /* the history that requests search; NULL: no history is kept */
 };
 
 struct hf_admin;

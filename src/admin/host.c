@@ -46,14 +46,14 @@ static bool is_server_name(const char *name, const char *server_name)
            (strlen(name) == short_len && strncasecmp(name, server_name, short_len) == 0);
 }
 
-/* True if the name is one of the words of the list, which are separated by spaces. */
+/* True if the name is one of the words of the list, which spaces or commas separate. */
 static bool is_listed(const char *name, const char *list)
 {
     size_t len;
 
     for (; list && *list; list += len) {
-        list += strspn(list, " ");
-        len = strcspn(list, " ");
+        list += strspn(list, " ,");
+        len = strcspn(list, " ,");
         if (len > 0 && len == strlen(name) && strncasecmp(list, name, len) == 0)
             return true;
     }

@@ -129,8 +129,6 @@ int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_M
         what =
             "cluster.service must be of at most 32 small letters, digits, - and _, because files "
             "and database schemas are named after it";
-    else if (config->cluster_hook[0] && config->cluster_hook[0] != '/')
-        what = "cluster.hook is not an absolute path";
     else if (config->cluster_hook[0] && config->cluster_addresses.n == 0)
         what = "cluster.hook is set, but no cluster.addresses that it could take";
     if (means_every_host(config->name)) {
@@ -191,6 +189,7 @@ static size_t field_size(const struct hf_config_key *key)
 {
     switch (key->type) {
     case TEXT:
+    case PATH:
     case NAME:
     case ENDPOINT:
         return HF_CONFIG_TEXT_MAX;
@@ -216,7 +215,7 @@ static bool is_same(const struct hf_config *a, const struct hf_config *b,
     const void *x = hf_config_field_const(a, key);
     const void *y = hf_config_field_const(b, key);
 
-    if (key->type == TEXT || key->type == NAME || key->type == ENDPOINT)
+    if (key->type == TEXT || key->type == PATH || key->type == NAME || key->type == ENDPOINT)
         return strcmp(x, y) == 0;
     return memcmp(x, y, field_size(key)) == 0;
 }

@@ -12,6 +12,7 @@
 
 enum hf_config_type {
     TEXT,
+    PATH,     /* an absolute path; or the empty text; or "auto", if that is the default */
     NAME,     /* a text that must not be empty */
     ENDPOINT, /* an ADDRESS:PORT, or the empty text */
     NUMBER,

@@ -67,6 +67,21 @@ static int set_text(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX]
     return 0;
 }
 
+/* A relative path would mean one file to an operator's --check-config, and another one to the
+ * daemon that systemd starts in the root directory. */
+static int set_path(const struct hf_config_key *key, const char *text, char *out,
+                    char error[HF_CONFIG_ERROR_MAX])
+{
+    bool is_auto = strcmp(key->initial, "auto") == 0;
+
+    if (text[0] && text[0] != '/' && !(is_auto && strcmp(text, "auto") == 0)) {
+        hf_format(error, HF_CONFIG_ERROR_MAX, "\"%.100s\" is not an absolute path%s", text,
+                  is_auto ? ", nor auto" : "");
+        return HF_EINVAL;
+    }
+    return set_text(text, out, error);
+}
+
 static int set_name(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX])
 {
     if (text[0] == '\0') {
@@ -166,6 +181,8 @@ int hf_config_value_parse(struct hf_config *config, const struct hf_config_key *
     switch (key->type) {
     case TEXT:
         return set_text(text, hf_config_field(config, key), error);
+    case PATH:
+        return set_path(key, text, hf_config_field(config, key), error);
     case NAME:
         return set_name(text, hf_config_field(config, key), error);
     case ENDPOINT:
@@ -196,6 +213,7 @@ void hf_config_value_print(const struct hf_config *config, const struct hf_confi
 
     switch (key->type) {
     case TEXT:
+    case PATH:
     case NAME:
     case ENDPOINT:
         if (key->offset == offsetof(struct hf_config, dsn) && config->dsn[0])

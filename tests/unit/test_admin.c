@@ -382,11 +382,14 @@ static void host_names_only_us(void **state)
 /* SEC-10: given other names of this server, each of them names it, and no part of one does. */
 static void other_names_of_the_server(void **state)
 {
-    static const char *const NAMES = " nfs.storage.svc  proxy.example";
+    static const char *const NAMES =
+        " nfs.storage.svc, proxy.example  third.example,fourth.example";
 
     (void)state;
     assert_true(hf_host_names_us("proxy.example", NULL, "files.example", NAMES));
     assert_true(hf_host_names_us("NFS.storage.svc:8049", NULL, "files.example", NAMES));
+    assert_true(hf_host_names_us("third.example", NULL, "files.example", NAMES));
+    assert_true(hf_host_names_us("fourth.example", NULL, "files.example", NAMES));
     assert_false(hf_host_names_us("nfs", NULL, "files.example", NAMES));
     assert_false(hf_host_names_us("nfs.storage.svc proxy.example", NULL, "files.example", NAMES));
     assert_false(hf_host_names_us("proxy.example.evil.example", NULL, "files.example", NAMES));

@@ -233,6 +233,12 @@ static void set_does_the_same_for_one_key(void **state)
     expect_set_error("port=1", "--set port=1: expected section.key=value");
     expect_set_error("server.prot=1", "--set server.prot: unknown key");
     expect_set_error("a.b=1", "--set a.b: unknown section");
+    expect_set_error("cluster.hook=hook", "--set cluster.hook: \"hook\" is not an absolute path");
+    expect_set_error("store.path=auto", "--set store.path: \"auto\" is not an absolute path");
+    expect_set_error("history.path=h",
+                     "--set history.path: \"h\" is not an absolute path, nor auto");
+    assert_int_equal(hf_config_set(&config, "history.path=auto", error), 0);
+    assert_int_equal(hf_config_set(&config, "history.path=", error), 0);
     expect_set_error("grace.seconds=1 hour", "--set grace.seconds: \"1 hour\" is not a number");
     memset(text + strlen(text), 'n', HF_CONFIG_TEXT_MAX);
     expect_set_error(text, "--set server.name: longer than 511 bytes");
@@ -362,7 +368,6 @@ static void a_service_has_addresses_of_its_own(void **state)
     assert_ptr_equal(hf_config_served(&config), &config.listen);
 
     expect_refusal("cluster.addresses=192.0.2.7", "server.listen=192.0.2.1", "are both set");
-    expect_refusal("cluster.addresses=192.0.2.7", "cluster.hook=hook", "not an absolute path");
     expect_refusal("cluster.addresses=", "cluster.hook=/bin/true", "no cluster.addresses");
     expect_refusal("cluster.addresses=", "cluster.service=a/b", "cluster.service must be of");
     expect_refusal("cluster.addresses=", "cluster.service=Files", "cluster.service must be of");
