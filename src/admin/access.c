@@ -106,7 +106,7 @@ static const char *refusal(const struct request *request, enum access needed, un
     *status = MHD_HTTP_FORBIDDEN;
     if (request->level == ACCESS_NONE)
         return "The Host header does not name this server. Ask under localhost, the address it "
-               "listens on or its server.name; or send the token.";
+               "listens on, its server.name or one of admin.hosts; or send the token.";
     if (needed == ACCESS_CHANGE && !is_trusted_user(request) && !same_origin(request))
         return "Changes are taken only from the page that this server serves itself.";
     if (request->level >= needed)

@@ -92,13 +92,22 @@ json_t *hf_admin_released_json(const struct request *request)
                      hf_admin_granted_since(request, request->grant_mark, 0));
 }
 
+static const char *missing(const char *change)
+{
+    if (strcmp(change, "release lock") == 0)
+        return "There is no such lock; it may have been unlocked.";
+    if (strcmp(change, "release file") == 0)
+        return "Nothing is locked or waited for there.";
+    return "There is no such client.";
+}
+
 /* Answers a release with its outcome in the core: its count or an error, and what to wait for. A
  * large release is made in slices, and most of its grants come later. */
 enum MHD_Result hf_admin_reply_release(struct request *request, const char *change, uint64_t mark,
                                        int64_t released, struct hf_ticket wait)
 {
     if (released < 0)
-        return hf_admin_reply_error(request, (int)released, "There is nothing of that name.");
+        return hf_admin_reply_error(request, (int)released, missing(change));
     request->change = change;
     request->released = released;
     request->grant_mark = mark;

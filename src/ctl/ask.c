@@ -32,22 +32,28 @@ static size_t on_data(char *data, size_t size, size_t n, void *ctx)
     return len;
 }
 
-static struct curl_slist *add_token(const struct ctl *ctl, struct curl_slist *headers)
+/* Adds the token to the headers, if there is a file of it; false if it cannot be read. */
+static bool add_token(const struct ctl *ctl, struct curl_slist **headers)
 {
     char line[TOKEN_LINE_MAX] = "";
     char header[TOKEN_LINE_MAX + 32];
     FILE *file;
 
     if (!ctl->token_file)
-        return headers;
+        return true;
+    errno = 0;
     file = fopen(ctl->token_file, "re");
-    if (!file || !fgets(line, sizeof(line), file))
-        (void)fprintf(stderr, "holdfastctl: %s: %s\n", ctl->token_file, strerror(errno));
+    if (file && !fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    line[strcspn(line, " \t\r\n")] = '\0';
+    if (!line[0])
+        (void)fprintf(stderr, "holdfastctl: %s: %s\n", ctl->token_file,
+                      errno ? strerror(errno) : "there is no token in its first line");
     if (file)
         (void)fclose(file);
-    line[strcspn(line, " \t\r\n")] = '\0';
     hf_format(header, sizeof(header), "Authorization: Bearer %s", line);
-    return curl_slist_append(headers, header);
+    *headers = curl_slist_append(*headers, header);
+    return line[0];
 }
 
 /* curl's error text for a unix socket names a TCP port, which would mislead the user. */
@@ -134,13 +140,19 @@ static int request(struct ctl *ctl, const char *method, const char *path, const 
 {
     const char *base = ctl->url ? ctl->url : "http://localhost";
     char url[CTL_PATH_MAX];
-    struct curl_slist *headers = add_token(ctl, NULL);
-    CURL *curl = curl_easy_init();
+    struct curl_slist *headers = NULL;
+    CURL *curl;
     int rv = CTL_REFUSED;
 
+    if (!add_token(ctl, &headers)) {
+        curl_slist_free_all(headers);
+        return CTL_USAGE;
+    }
+    curl = curl_easy_init();
     hf_format(url, sizeof(url), "%.*s/api/v1/%s", base_length(base), base, path);
     if (curl) {
         curl_easy_setopt(curl, CURLOPT_URL, url);
+        curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
         curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)TIMEOUT_S);
         curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");

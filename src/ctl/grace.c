@@ -54,8 +54,14 @@ static int hold(struct ctl *ctl, const char *seconds)
     json_t *answer;
     int rv;
 
-    if (strspn(seconds, "0123456789") != strlen(seconds) || strlen(seconds) - 1 > 3)
+    if (strspn(seconds, "0123456789") != strlen(seconds) || strlen(seconds) - 1 > 3 ||
+        strtoul(seconds, NULL, 10) > 3600) {
+        (void)fprintf(
+            stderr,
+            "holdfastctl: grace hold takes seconds, from 0 (no longer) to 3600; not \"%s\"\n",
+            seconds);
         return CTL_USAGE;
+    }
     hf_format(body, sizeof(body), "{\"seconds\": %lu}", strtoul(seconds, NULL, 10));
     rv = ctl_ask(ctl, "POST", "grace/hold", body, &answer);
     if (rv != CTL_OK)

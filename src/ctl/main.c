@@ -223,8 +223,14 @@ static bool takes_all(const struct ctl *ctl, const struct ctl_command *command, 
         (void)fprintf(stderr, "holdfastctl: %s takes no --%s\n", command->name, OPTIONS[i].name);
         return false;
     }
-    if (ctl->limit && (!*ctl->limit || ctl->limit[strspn(ctl->limit, "0123456789")])) {
-        (void)fprintf(stderr, "holdfastctl: --limit takes a number, not \"%s\"\n", ctl->limit);
+    if (ctl->limit &&
+        (ctl->limit[strspn(ctl->limit, "0123456789")] || strtoull(ctl->limit, NULL, 10) == 0)) {
+        (void)fprintf(stderr, "holdfastctl: --limit takes a number above 0, not \"%s\"\n",
+                      ctl->limit);
+        return false;
+    }
+    if (ctl->json && ctl->csv) {
+        (void)fputs("holdfastctl: --json and --csv exclude each other\n", stderr);
         return false;
     }
     return true;
@@ -272,6 +278,7 @@ int main(int argc, char **argv)
 
     (void)setlocale(LC_CTYPE, "");
     ctl.color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    argv[0] = (char[]){"holdfastctl"}; /* getopt's messages begin like ours */
     parse_options(&ctl, argc, argv, given);
     if (ctl.version) {
         puts("holdfastctl " HF_VERSION);
@@ -282,8 +289,11 @@ int main(int argc, char **argv)
     command = optind < argc ? find(argv[optind]) : NULL;
     if (!command) {
         if (optind < argc)
-            (void)fprintf(stderr, "holdfastctl: there is no command \"%s\"\n\n", argv[optind]);
-        print_help(stderr);
+            (void)fprintf(
+                stderr, "holdfastctl: there is no command \"%s\"; holdfastctl --help lists them\n",
+                argv[optind]);
+        else
+            print_help(stderr);
         return CTL_USAGE;
     }
     curl_global_init(CURL_GLOBAL_DEFAULT);

@@ -238,8 +238,11 @@ int ctl_choose_rows(struct ctl *ctl, const struct ctl_list *list, json_t **out, 
     }
     json_decref(rows);
     if (ctl->sort && !ctl_sort_rows(*out, list->sortable, ctl->sort)) {
-        (void)fprintf(stderr, "holdfastctl: %s has no column \"%s\" to sort by (see --help)\n",
+        (void)fprintf(stderr, "holdfastctl: %s has no column \"%s\" to sort by; there are",
                       list->name, ctl->sort);
+        for (const struct ctl_column *c = list->sortable; c->name; c++)
+            (void)fprintf(stderr, "%s %s", c == list->sortable ? "" : ",", c->name);
+        (void)fputc('\n', stderr);
         json_decref(*out);
         return CTL_USAGE;
     }

@@ -517,6 +517,27 @@ def doctor_names_each_trouble():
 # ---- what can go wrong ----
 
 @tap.test
+def mistakes_are_named():
+    """Given a wrong input, the message names it and what would be right, and nothing else is done."""
+    for arguments, status, words in (
+            (["staus"], USAGE, ['"staus"', "--help"]),
+            (["locks", "--sort", "foo"], USAGE, ["client", "held", "waiters"]),
+            (["locks", "--limit", "0"], USAGE, ["above 0"]),
+            (["locks", "--file"], USAGE, ["holdfastctl: option '--file'"]),
+            (["locks", "--json", "--csv"], USAGE, ["exclude each other"]),
+            (["grace", "hold", "3601"], USAGE, ["3600"]),
+            (["release", "--lock", "12", "--yes"], NOT_FOUND, ["no such lock"]),
+            (["release", "--file", "00ff", "--yes"], NOT_FOUND, ["Nothing is locked"]),
+            (["--token-file", "/nonexistent", "grace", "end", "--yes"], USAGE, ["/nonexistent: No such file"]),
+            (["--token-file", "/dev/null", "grace", "end", "--yes"], USAGE, ["no token in its first line"]),
+            (["--url", "ftp://127.0.0.1", "status"], UNREACHABLE, ["rotocol"])):
+        with Daemon() if arguments != ["staus"] else contextlib.nullcontext():
+            found, out, err = ctl(*arguments)
+            assert found == status and all(word in err for word in words), (arguments, found, err)
+            assert len(err.splitlines()) <= 2 and not out, (arguments, out, err)
+
+
+@tap.test
 def exit_codes():
     """No daemon: 3. Wrong usage: 2. No such object: 4."""
     status, _, err = ctl("status")
