@@ -391,6 +391,35 @@ def every_line_is_explained():
 
 
 @tap.test
+def every_key_is_explained():
+    """CFG-01: holdfast.conf(5) and SPEC section 6 name each key with its default, and no key that does not exist; what is marked
+    as live is live."""
+    host = ("--set", "server.name=HOST", "--set", "cluster.node=HOST")
+    printed = run("--config", "/dev/null", *host, "--print-config")[1]
+    keys = {(section, key): {"HOST": "the host name", "": "empty"}.get(value, value)
+            for section, text in re.findall(r"^\[(\w+)\]\n((?:.+\n)+)", printed, re.M)
+            for key, value in re.findall(r"^(\w+)=(.*)$", text, re.M)}
+    manual, live = {}, set()
+    for part in (ROOT / "man/holdfast.conf.5").read_text().split("\n.SH [")[1:]:
+        section = part.split("]")[0]
+        for heading in re.findall(r"^\.TP\n\.BR (\w.*\(.*)$", part, re.M):
+            found = {(section, key): default for key, default in re.findall(r'(\w+) " \(([^)]*)\)', heading)}
+            manual |= found
+            live |= set(found) if "(live)" in heading or re.search(r"All (keys|limits) are\n\.BR \(live\)", part) else set()
+    assert manual == keys, set(manual.items()) ^ set(keys.items())
+    entries = re.findall(r'\{"(\w+)", "(\w+)",(.*?)\},\n', (ROOT / "src/daemon/config_keys.c").read_text(), re.S)
+    assert live == {(section, key) for section, key, rest in entries if ".live = true" in rest}, live
+    table = (ROOT / "docs/reference/SPEC.md").read_text().split("## 6. Configuration")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `\[(\w+)\]` \| (.*) \|$", table, re.M))
+    for (section, key), default in keys.items():
+        word = {"the host name": "(the host name)", "empty": ""}.get(default, default)
+        assert f"`{key}`{' ' if word else ''}{word}" in rows[section], f"SPEC section 6: [{section}] {key} {default}"
+    for section, row in rows.items():
+        said = set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", row)))
+        assert not (gone := {key for key in said if (section, key) not in keys}), (section, gone)
+
+
+@tap.test
 def text_from_outside_cannot_forge_a_line():
     """Given a name with a line break, escapes and quotes, it stays within its field, in both formats."""
     name = 'x\nerror forged="1" \x1b[31m\\ \u202e'

@@ -32,9 +32,9 @@ def need(program):
 
 
 def live(under, sets, load, requests):
-    """One life, watched by a program, with so many requests. What is stored is gone afterwards."""
+    """One life, watched by a program, with so many requests. What is stored is gone afterwards; {path} in a setting is where."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as path:
-        with daemon.Daemon("log.level=info", f"store.path={path}", *sets, under=under):
+        with daemon.Daemon("log.level=info", f"store.path={path}", *(one.format(path=path) for one in sets), under=under):
             subprocess.run([BENCH, "--requests", str(requests), *load.split()], check=True,
                            timeout=WAIT_S * 5, stdout=subprocess.DEVNULL)
 

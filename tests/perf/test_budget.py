@@ -24,6 +24,8 @@ RECOUNTS = 2
 # Looking for input takes as many instructions and system calls as there is time: what a request costs is counted without.
 ASLEEP = ("server.busy_poll=0",)
 VOLATILE = ("locks.durable=no", *ASLEEP)
+# Without a store on disk there is none by default, so that the rows without it say what it costs.
+HISTORY = "history.path={path}"
 DURABLE = ("store.backend=lmdb", *ASLEEP)
 ONE, LINE, MANY = ("--connections 1 --in-flight 1", "--connections 1 --in-flight 64",
                    "--connections 8 --in-flight 16")
@@ -32,6 +34,8 @@ INSTRUCTIONS = {
     "LOCK/UNLOCK 1 x 1, durable=no": (VOLATILE, ONE),
     "LOCK/UNLOCK 1 x 64, durable=no": (VOLATILE, LINE),
     "LOCK/UNLOCK 1 x 64, durable=no, 5,000 held": (VOLATILE, "--held 5000 " + LINE),
+    "LOCK/UNLOCK 1 x 64, durable=no, history": ((*VOLATILE, HISTORY), LINE),
+    "LOCK/UNLOCK 1 x 64, durable=no, history of all": ((*VOLATILE, HISTORY, "history.longer_than=0"), LINE),
     "TEST 1 x 64": (VOLATILE, "--mix test " + LINE),
     "SM_MON/UNMON 1 x 1, memory store": (ASLEEP, "--mix mon " + ONE),
 }
