@@ -41,11 +41,14 @@ class Pod:
             return path
         if not path.exists() and name in ("locks", "registrations"):
             container.store_like(bundle, path)
-        path.mkdir(exist_ok=True)
+        elif not path.exists():
+            path.mkdir()
+            path.chmod(0o777)  # as a kubelet makes an emptyDir
         return path
 
-    def bundle(self, name, rootfs=None):
-        """The container as a kubelet would ask for it: arguments, capabilities, volumes, a root that cannot be written."""
+    def bundle(self, name, rootfs=None, runs_as_user=False):
+        """The container as a kubelet would ask for it: arguments, capabilities, volumes, a root that cannot be written. With runAsUser,
+        which the manifests do not set, it is the user holdfast from the beginning, without a capability."""
         wanted, bundle = manifests.container_of(self.spec, name), self.folder / f"bundle-{name}-{self.starts}"
         config = container.unpack(image, bundle, self.network)
         if rootfs:
@@ -54,7 +57,10 @@ class Pod:
         config["process"]["args"] += manifests.arguments(wanted, NODE)
         config["root"]["readonly"] = wanted["securityContext"].get("readOnlyRootFilesystem", False)
         config["process"]["noNewPrivileges"] = not wanted["securityContext"].get("allowPrivilegeEscalation", True)
-        container.set_capabilities(config, wanted["securityContext"]["capabilities"]["add"])
+        container.set_capabilities(config, [] if runs_as_user else wanted["securityContext"]["capabilities"]["add"])
+        if runs_as_user:
+            owner = Path(bundle, "rootfs/var/lib/holdfast").stat()
+            config["process"]["user"] = {"uid": owner.st_uid, "gid": owner.st_gid}
         for mount in wanted["volumeMounts"]:
             container.mount(config, self.volume(mount["name"], bundle), mount["mountPath"], "ro" if mount.get("readOnly") else "rw")
         container.save(config, bundle)
@@ -73,12 +79,34 @@ class Pod:
         assert self.probed("readinessProbe") == self.probed("livenessProbe") == 200
         return one
 
-    def probed(self, kind):
-        """The status that a probe gets. A kubelet probes a pod in the host's network from the host."""
+    def start_ganesha(self):
+        """Started, and waited for until it exports a file."""
+        rootfs = Path(self.stack.enter_context(overlay(root("full", packages.current()[1]["holdfast"]))))
+        ganesha = self.start("ganesha", rootfs=rootfs)
+        (self.folder / "export/file").write_text("a file of the export\n")
+        (self.folder / "export/file").chmod(0o666)
+        ganesha.wait_for(lambda: handle() is not None,
+                         lambda: "Ganesha exports the file\n" + "\n".join(one.said()[-3000:] for one in self.started))
+        return ganesha
+
+    def inside(self, *command):
+        return subprocess.run(["nsenter", f"--net={self.network}", *command], capture_output=True, text=True, timeout=30)
+
+    def answered(self, kind):
+        """What a probe gets: the status, 0 without an answer, and the text. A kubelet probes a pod in the host's network from the host."""
         address, port, path = manifests.probe(manifests.container_of(self.spec, "holdfast"), kind)
-        done = subprocess.run(["nsenter", f"--net={self.network}", "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}",
-                               f"http://{address}:{port}{path}"], capture_output=True, text=True, timeout=20)
-        return int(done.stdout or 0)
+        text, _, status = self.inside("curl", "-s", "-w", "\n%{http_code}", f"http://{address}:{port}{path}").stdout.rpartition("\n")
+        return int(status), text
+
+    def probed(self, kind):
+        return self.answered(kind)[0]
+
+
+def handle():
+    """The handle of the exported file, or None."""
+    with contextlib.suppress(Exception):
+        return file_handle(SERVER, "/export", "file")
+    return None
 
 
 @tap.test
@@ -91,17 +119,7 @@ def ganesha_with_holdfast_beside_it():
         network = stack.enter_context(Network())
         alice, bob = network.host("10.2.0.1", "alice"), network.host("10.2.0.2", "bob")
         holdfast = pod.start_holdfast()
-        rootfs = Path(stack.enter_context(overlay(root("full", packages.current()[1]["holdfast"]))))
-        ganesha = pod.start("ganesha", rootfs=rootfs)
-        (pod.folder / "export/file").write_text("a file of the export\n")
-        (pod.folder / "export/file").chmod(0o666)
-
-        def handle():
-            with contextlib.suppress(Exception):
-                return file_handle(SERVER, "/export", "file")
-            return None
-
-        ganesha.wait_for(lambda: handle() is not None, lambda: f"Ganesha exports the file\n{ganesha.said()[-3000:]}\n{holdfast.said()[-3000:]}")
+        ganesha = pod.start_ganesha()
         fh = handle()
         assert alice.stat(nlm.LOCK, alice.lock(fh=fh)) == "GRANTED"
         assert bob.stat(nlm.LOCK, bob.lock(fh=fh)) == "DENIED"
@@ -117,12 +135,34 @@ def ganesha_with_holdfast_beside_it():
             wait_until(lambda: bob.stat(nlm.LOCK, bob.lock(fh=fh)) == "DENIED", "the lock is alice's", 60)
             return fresh
 
-        holdfast.kill()
-        holdfast = again()
-        holdfast.stop()
-        holdfast = again()
+        for end in ("kill", "stop"):
+            getattr(holdfast, end)()
+            assert pod.probed("readinessProbe") == pod.probed("livenessProbe") == 0
+            holdfast = again()
         assert ganesha.process.poll() is None, ganesha.said()[-2000:]
         assert handle() == fh
+
+
+@tap.test
+def as_another_user_from_the_beginning():
+    """ADM-10: given runAsUser and no capability: alive, and not ready, because port 111 is root's, with the reason in the answer of the
+    probe. Where the node gives users such ports, it is ready, is the node's rpcbind, with which Ganesha registers, and grants locks."""
+    with contextlib.ExitStack() as stack:
+        pod = Pod(stack, "ganesha.yaml")
+        alice = stack.enter_context(Network()).host("10.2.0.1", "alice")
+        holdfast = pod.start("holdfast", runs_as_user=True)
+        holdfast.wait_for(lambda: "ready version=" in holdfast.said() and pod.probed("livenessProbe") == 200, "it is alive")
+        status, text = pod.answered("readinessProbe")
+        assert status == 503 and "rpcbind" in text, (status, text, holdfast.said())
+        holdfast.stop()
+        done = pod.inside("sh", "-c", "echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start")
+        assert done.returncode == 0, done
+        holdfast = pod.start("holdfast", runs_as_user=True)
+        holdfast.wait_for(lambda: pod.probed("startupProbe") == 200, lambda: f"it is ready {pod.answered('startupProbe')}\n{holdfast.said()}")
+        pod.start_ganesha()
+        assert {"100003", "100021", "100024"} <= set(pod.inside("rpcinfo", "-p", "127.0.0.1").stdout.split())
+        assert alice.stat(nlm.LOCK, alice.lock(fh=handle())) == "GRANTED"
+        holdfast.stop()
 
 
 @tap.test
@@ -131,8 +171,7 @@ def a_status_monitor_on_a_node():
     with contextlib.ExitStack() as stack:
         pod = Pod(stack, "status-monitor.yaml")
         monitor = pod.start_holdfast()
-        said = subprocess.run(["nsenter", f"--net={pod.network}", "rpcinfo", "-T", "tcp", "127.0.0.1", "100024"],
-                              capture_output=True, text=True, timeout=30)
+        said = pod.inside("rpcinfo", "-T", "tcp", "127.0.0.1", "100024")
         assert "ready and waiting" in said.stdout, said
         monitor.kill()
         monitor = pod.start_holdfast()
