@@ -14,13 +14,16 @@ struct doctor {
     json_t *findings;
     enum doctor_level worst;
     bool rival; /* rpcbind names a lock manager or status monitor that is not ours */
+    /* The daemon serves the status monitor only, for the lock manager of this host's kernel. */
+    bool monitor_only;
 };
 
 /* Adds a finding; advice is NULL if none is needed. */
 void doctor_find(struct doctor *doctor, const char *check, enum doctor_level level,
                  const char *finding, const char *advice);
 
-/* doctor_rpc.c: checks that NLM and NSM are served, and that rpcbind sends clients there. */
+/* doctor_rpc.c: checks that NLM and NSM are served, and that rpcbind sends clients there.
+ * doctor_ports() also finds out whether the daemon serves the status monitor only. */
 void doctor_ports(struct doctor *doctor);
 void doctor_rpcbind(struct doctor *doctor);
 /* doctor_rpc.c: checks whether NFSv4 is served on this host, too. */

@@ -31,18 +31,21 @@ struct rival {
     const char *command; /* the program's name in /proc/PID/comm */
     const char *finding;
     const char *advice;
+    bool of_kernel; /* it serves locks itself, and a status monitor beside it is right */
 };
 
 static const struct rival RIVALS[] = {
     {"rpc.statd", "rpc.statd runs on this host, and serves crash notices (NSM) too",
-     "holdfastd takes its place: systemctl disable --now rpc-statd"},
+     "holdfastd takes its place: systemctl disable --now rpc-statd", false},
     {"lockd", "the kernel's lock manager (lockd) runs on this host",
      "it takes the lock manager's place at rpcbind when it starts: end NFSv3 mounts on this host, "
-     "or mount them with nolock, and stop the kernel's NFS server if there is another"},
+     "or mount them with nolock, and stop the kernel's NFS server if there is another",
+     true},
     {"nfsd", "the kernel's NFS server runs on this host, with a lock manager of its own",
      "beside it holdfastd serves crash notices (server.programs=nsm), or with holdfast-keeper "
      "locks, "
-     "too: docs/operating/MIXED-ACCESS.md"},
+     "too: docs/operating/MIXED-ACCESS.md",
+     true},
 };
 
 static void read_command(const char *pid, char command[64])
@@ -85,7 +88,7 @@ void doctor_lock_managers(struct doctor *doctor)
     bool any = false;
 
     for (size_t i = 0; i < HF_COUNT_OF(RIVALS); i++) {
-        if (!doctor_runs(RIVALS[i].command))
+        if (!doctor_runs(RIVALS[i].command) || (doctor->monitor_only && RIVALS[i].of_kernel))
             continue;
         any = true;
         doctor_find(doctor, "lock managers", DOCTOR_WARN, RIVALS[i].finding, RIVALS[i].advice);
@@ -95,7 +98,9 @@ void doctor_lock_managers(struct doctor *doctor)
                     "another lock manager or status monitor is registered with rpcbind",
                     "see the findings about rpcbind");
     else if (!any)
-        doctor_find(doctor, "lock managers", DOCTOR_OK, "no other lock manager runs on this host",
+        doctor_find(doctor, "lock managers", DOCTOR_OK,
+                    doctor->monitor_only ? "no other status monitor runs on this host"
+                                         : "no other lock manager runs on this host",
                     NULL);
 }
 
@@ -115,6 +120,8 @@ void doctor_mounts(struct doctor *doctor)
     bool any = false;
     FILE *file;
 
+    if (doctor->monitor_only)
+        return; /* such mounts are what the kernel's lock manager and this monitor are for */
     hf_format(text, sizeof(text), "%.250s/self/mounts", proc());
     file = setmntent(text, "re");
     while (file && (mount = getmntent(file))) {

@@ -145,9 +145,10 @@ void doctor_ports(struct doctor *doctor)
             hf_format(text, sizeof(text), "the %s answers at %s", p->name, where);
             doctor_find(doctor, "ports", DOCTOR_OK, text, NULL);
         } else if (error == EPROTO && p->prog == HF_PROGRAM_NLM) {
-            hf_format(text, sizeof(text), "the %s is not served (server.programs=nsm)", p->name);
-            doctor_find(doctor, "ports", DOCTOR_WARN, text,
-                        "set server.programs=all, unless another lock manager is to serve locks");
+            doctor->monitor_only = true;
+            hf_format(text, sizeof(text), "the %s is the kernel's here (server.programs=nsm)",
+                      p->name);
+            doctor_find(doctor, "ports", DOCTOR_OK, text, NULL);
         } else {
             hf_format(text, sizeof(text), "the %s does not answer at %s: %s", p->name, where,
                       strerror(error));
@@ -205,7 +206,7 @@ void doctor_nfs4(struct doctor *doctor)
     static const struct program NFS4 = {"NFS", HF_PROGRAM_NFS, 4};
     uint32_t port = 0;
 
-    if (!doctor_is_coherent(doctor) && lookup(&NFS4, IPPROTO_TCP, &port) == 0 && port != 0)
+    if (!doctor_is_coherent(doctor) && !doctor->monitor_only && lookup(&NFS4, IPPROTO_TCP, &port) == 0 && port != 0)
         doctor_find(
             doctor, "NFSv4", DOCTOR_WARN,
             "the file server of this host serves NFSv4 too, whose locks holdfastd does not "
@@ -223,6 +224,8 @@ void doctor_rpcbind(struct doctor *doctor)
     } TRANSPORTS[] = {{"UDP", IPPROTO_UDP}, {"TCP", IPPROTO_TCP}};
 
     for (size_t i = 0; i < HF_COUNT_OF(PROGRAMS); i++) {
+        if (doctor->monitor_only && PROGRAMS[i].prog == HF_PROGRAM_NLM)
+            continue; /* the kernel registers its lock manager while it has one */
         for (size_t t = 0; t < HF_COUNT_OF(TRANSPORTS); t++) {
             uint32_t port = 0;
             int error = lookup(&PROGRAMS[i], TRANSPORTS[t].number, &port);

@@ -466,6 +466,20 @@ def doctor_finds_a_host_well():
 
 
 @tap.test
+def doctor_knows_a_status_monitor():
+    """Given a client host whose kernel locks, with a mount by NFSv3, and the status monitor only (server.programs=nsm): all is well, and
+    no advice is to unmount. A second status monitor is still a trouble."""
+    nfs = "filer:/export /mnt/data nfs rw,vers=3,addr=192.0.2.9 0 0\n"
+    with netns.names("192.0.2.1 server.example"), host_state(nfs, ("lockd", "nfsd")) as env, Daemon(*WELL, "server.programs=nsm"):
+        status, found = doctor(env)
+        assert status == OK and set().union(*(levels(found) | {"clocks": {"ok"}}).values()) == {"ok"}, found
+        assert "the kernel's here" in found["ports"][0][1] and "local mounts" not in found, found
+    with netns.names("192.0.2.1 server.example"), host_state(nfs, ("lockd", "rpc.statd")) as env, Daemon(*WELL, "server.programs=nsm"):
+        found = doctor(env)[1]
+        assert levels(found)["lock managers"] == {"warn"} and "disable --now rpc-statd" in found["lock managers"][0][1], found
+
+
+@tap.test
 def doctor_names_each_trouble():
     """No rpcbind; another lock manager at it; local NFSv3 mounts; a name without an address, or a loopback one; no daemon."""
     with host_state() as env:
