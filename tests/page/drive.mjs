@@ -69,6 +69,10 @@ const tool = {
       await page.setViewportSize(viewport);
       await page.evaluate(() => scrollTo(0, 0));
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `wider than ${width} pixels`);
+      await tool.until("the chosen tab is in sight", () => page.evaluate(() => {
+        const tab = document.querySelector("[role=tab][aria-selected=true]"), box = tab?.getBoundingClientRect();
+        return !tab || tab.offsetParent === null || (box.left >= 0 && box.right <= innerWidth);
+      }));
       await check(width);
       for (const colorScheme of ["light", "dark"]) {
         await page.emulateMedia({colorScheme});

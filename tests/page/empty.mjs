@@ -9,5 +9,7 @@ export default async function play({page, url, until, text, ok, tab, shots}) {
   await shots("empty");
   await tab("waits");
   await until("waits", async () => /No client waits for a lock\.[\s\S]*flock -x[\s\S]*holdfastctl doctor/.test(await text("#waits-empty")));
+  await tab("history");
+  await until("an empty history is not taken for nothing locked", async () => /no entry yet; locks and waits shorter than history\.longer_than/.test(await text("#history-empty")));
   ok("what to try");
 }

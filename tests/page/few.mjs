@@ -38,6 +38,7 @@ export default async function play({page, url, now, until, text, ok, shot, shots
     await until(name, async () => (await text("#clients")).includes(name));
   await until("notices are shown", async () => /delivered/.test(await text("#clients")));
   assert.match(await text("#clients"), /pending|failing/);
+  await until("the verdict names the client that cannot be told", async () => /could not be told.*Next: holdfastctl check alpha\.example/s.test(await text("#verdict")));
   ok("clients and their notices");
 
   await tab("locks");

@@ -14,7 +14,7 @@ import {fileKey} from "./queues.js";
 import {historyRefused, showCluster, showHistory, showLosses} from "./records.js";
 import {Table} from "./table.js";
 import * as tabs from "./tabs.js";
-import {showStandbyVerdict, showVerdict} from "./verdict.js";
+import {showStandbyVerdict, showVerdict, unreachedClients} from "./verdict.js";
 import {showWaits} from "./waits.js";
 import {age, duration, fileOf, number, plural, range, tickAges} from "./words.js";
 
@@ -236,7 +236,7 @@ const VIEWS = {
     show: ({view}) => {
       if (view.refused) return historyRefused(view.refused);
       const entries = searched() ? view.entries.filter(entry => holds(entry, searched())) : view.entries;
-      return showHistory({entries: entries.slice(-HISTORY_MAX), more: view.more || entries.length > HISTORY_MAX});
+      return showHistory({entries: entries.slice(-HISTORY_MAX), more: view.more || entries.length > HISTORY_MAX, begins: view.begins});
     }},
   cluster: {ask: () => ask("GET", "cluster"), show: ({view}) => showCluster(view)},
 };
@@ -263,13 +263,14 @@ async function refresh() {
   showHead(status);
   showStandby(status);
   const serves = !standsBy(status), waits = serves && status.counts.waiters > 0, name = tabs.current();
-  const [view, waiters, waited] = await Promise.all([
+  const [view, waiters, waited, untold] = await Promise.all([
     VIEWS[name].ask?.() ?? null, waits ? ask("GET", `waiters?limit=${WAITS_MAX}`) : {waiters: []},
-    !waits ? {locks: []} : name === "waits" || wantsWaits() ? ask("GET", `locks?limit=${WAITS_MAX}&waited=true`) : null]);
+    !waits ? {locks: []} : name === "waits" || wantsWaits() ? ask("GET", `locks?limit=${WAITS_MAX}&waited=true`) : null,
+    serves && unreachedClients(status) > 0 ? ask("GET", "clients?sort=-notification&limit=1") : {clients: []}]);
   if (name !== tabs.current()) { again = true; return; }
   seen = {name, status, view, waiters, waited};
   if (serves) {
-    showVerdict(status, waiters.waiters, waiters.waiters.length < status.counts.waiters);
+    showVerdict(status, {waiters: waiters.waiters, many: waiters.waiters.length < status.counts.waiters, untold: untold.clients[0]});
     showGrace(status.grace);
     showFigures(status, performance.now());
     showCounts(status);

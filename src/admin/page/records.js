@@ -12,7 +12,7 @@ export const moment = time => time ? new Date(time).toLocaleString("sv") : "–"
 function fill(name, titles, rows) {
   byId(name).hidden = rows.length === 0;
   byId(name).replaceChildren(h("thead", {}, h("tr", {}, ...titles.map(title => h("th", {}, title)))),
-                             h("tbody", {}, ...rows.map(cells => h("tr", {}, ...cells.map((cell, i) => h("td", {data: {title: titles[i]}}, cell))))));
+                             h("tbody", {}, ...rows.map(cells => h("tr", {}, ...cells.map((cell, i) => h("td", {data: {title: titles[i]}, className: cell === "" ? "none" : ""}, cell))))));
 }
 
 export function showLosses({losses}, mayChange) {
@@ -30,13 +30,19 @@ function lasted(entry) {
   return entry.kind === "note" ? "" : age(seconds);
 }
 
-export function showHistory({entries, more}) {
+// An empty table must not pass for "nothing was locked" where nothing is known of that time.
+function nothingOf(begins) {
+  return "Nothing is recorded for this. " + (begins ? `The history begins at ${moment(begins)}; ` : "The history has no entry yet; ") +
+    "locks and waits shorter than history.longer_than (a second, unless set) are not kept.";
+}
+
+export function showHistory({entries, more, begins}) {
   fill("history", ["from", "client", "what", "file", "lasted"], [...entries].reverse().map(one => [
     moment(one.from), one.client ? h("span", {}, elided(one.client.name ?? one.client.address, "strong"), h("span", {className: "sub"}, one.client.address ?? "")) : "",
     h("span", {}, [HOW[one.kind], one.mode ? `${one.mode}, ${range(one.range)}` : "", one.text ?? ""].filter(Boolean).join(" "), h("div", {className: "sub"}, one.what)),
     one.path || one.file ? elided(one.path ?? one.file, one.path ? "" : "mono") : "", lasted(one)]));
   byId("history-empty").hidden = entries.length > 0 && !more;
-  byId("history-empty").textContent = more ? "There is more: choose an earlier time, or search." : "Nothing is recorded for this. Locks and waits shorter than a second are not kept.";
+  byId("history-empty").textContent = more ? "There is more: choose an earlier time, or search." : nothingOf(begins);
 }
 
 export function historyRefused(words) {

@@ -19,8 +19,12 @@ export function choose(name, {focus = false} = {}) {
     changed();
   }
   mark();
+  reveal();
   if (focus) button(name).focus();
 }
+
+// On a phone the row of tabs is wider than the screen.
+const reveal = () => { if (chosen) button(chosen).scrollIntoView({block: "nearest", inline: "nearest"}); };
 
 function mark() {
   for (const name of NAMES) {
@@ -41,6 +45,7 @@ export function start(onChange) {
   const wanted = address.get("tab");
   changed = onChange;
   chosen = NAMES.includes(wanted) ? wanted : "";
+  addEventListener("resize", reveal);
   for (const name of NAMES) button(name).onclick = () => choose(name);
   byId("tabs").addEventListener("keydown", event => {
     const all = shown(), at = all.indexOf(chosen);

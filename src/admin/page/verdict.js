@@ -29,21 +29,24 @@ function lostLocks(losses) {
     detail: "holdfastctl losses names them; holdfastctl losses ack, or the tab Losses, removes this line", next: "holdfastctl losses"};
 }
 
-function unreached({failing, given_up: givenUp}) {
-  const n = failing + givenUp;
+export const unreachedClients = s => s.notifications.failing + s.notifications.given_up;
+
+// first: one of these clients.
+function unreached(s, first) {
+  const n = unreachedClients(s);
   return !n ? null : {title: `${plural(n, "client")} could not be told of our restart`,
-                      detail: "the tab Clients shows which, and why", next: "holdfastctl check CLIENT"};
+                      detail: "The tab Clients shows which, and why.", next: `holdfastctl check ${first?.name ?? "CLIENT"}`};
 }
 
 // Lists what is wrong, the worst first, each with a title, a detail, and the next command for an
 // operator.
-function troublesOf(s, oldest) {
+function troublesOf(s, oldest, untold) {
   const now = Date.parse(s.time);
   const limits = s.limits.filter(l => now - Date.parse(l.time) < LIMIT_SHOWN_MS);
   return [
     s.store.up ? null : {title: "The store is down: nothing is promised", detail: s.store.reason ?? "", next: "holdfastctl doctor"},
     s.rpcbind.up ? null : {title: "New clients do not find this server", detail: s.rpcbind.reason, next: "holdfastctl doctor"},
-    keeperAway(s.coherence), lostLocks(s.losses), longWait(oldest), unreached(s.notifications),
+    keeperAway(s.coherence), lostLocks(s.losses), longWait(oldest), unreached(s, untold),
     ...limits.map(l => ({title: `Limit ${l.limit} refused ${plural(l.hits, "request")}`,
                          detail: `the last of ${l.client} (${l.address}); applications get ENOLCK`, next: `holdfastctl locks --client ${l.client}`})),
   ].filter(Boolean);
@@ -55,9 +58,9 @@ function healthy(s, oldest, many) {
   return [...words, many ? "longest wait of those shown " : "longest wait ", since(oldest.waiting_seconds), `: ${oldest.client.name} for ${lastPart(fileOf(oldest))}.`];
 }
 
-// waiters: those that were loaded; many: there are more than these.
-export function showVerdict(s, waiters, many) {
-  const oldest = byAge(waiters.filter(one => !one.granting))[0], troubles = troublesOf(s, oldest), worst = troubles[0];
+// waiters: those that were loaded; many: there are more than these. untold: a client that could not be told of our restart.
+export function showVerdict(s, {waiters, many, untold}) {
+  const oldest = byAge(waiters.filter(one => !one.granting))[0], troubles = troublesOf(s, oldest, untold), worst = troubles[0];
   byId("verdict").className = `verdict ${worst ? "bad" : "good"}`;
   byId("verdict-text").replaceChildren(...worst
     ? [h("strong", {}, worst.title), ". Next: ", h("code", {}, worst.next), troubles.length > 1 ? ` (and ${plural(troubles.length - 1, "more trouble")} below)` : ""]
