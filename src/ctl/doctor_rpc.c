@@ -206,7 +206,8 @@ void doctor_nfs4(struct doctor *doctor)
     static const struct program NFS4 = {"NFS", HF_PROGRAM_NFS, 4};
     uint32_t port = 0;
 
-    if (!doctor_is_coherent(doctor) && !doctor->monitor_only && lookup(&NFS4, IPPROTO_TCP, &port) == 0 && port != 0)
+    if (!doctor_is_coherent(doctor) && !doctor->monitor_only &&
+        lookup(&NFS4, IPPROTO_TCP, &port) == 0 && port != 0)
         doctor_find(
             doctor, "NFSv4", DOCTOR_WARN,
             "the file server of this host serves NFSv4 too, whose locks holdfastd does not "
