@@ -115,26 +115,40 @@ enum MHD_Result hf_admin_reply_release(struct request *request, const char *chan
                                        wait.decision == 0 ? hf_admin_released_json(request) : NULL);
 }
 
-typedef int64_t (*release_by_id)(struct hf_core *core, struct hf_now now, uint64_t id,
-                                 struct hf_ticket *wait);
-
-static enum MHD_Result delete_by_id(struct request *request, const char *change,
-                                    release_by_id release)
+/* The log and the history name the client of a change, because its id says nothing to a reader. */
+static void name_client(struct request *request, const struct hf_view_client *client)
 {
-    struct hf_service *service = request->admin->config.service;
-    uint64_t mark = hf_core_view_grant_mark(service->core);
-    int64_t released = HF_ENOENT;
-    struct hf_ticket wait = {0};
-    uint64_t id;
+    struct hf_bytes text = client->record.name;
+    char addr[HF_ADDR_TEXT_MAX];
+    char name[4 * NAME_SHOWN + 1];
 
-    if (hf_admin_parse_id(request->argument, &id))
-        released = release(service->core, hf_service_now(service), id, &wait);
-    return hf_admin_reply_release(request, change, mark, released, wait);
+    (void)hf_path_quote(hf_bytes(text.data, text.len < NAME_SHOWN ? text.len : NAME_SHOWN), name,
+                        sizeof(name));
+    hf_format(request->argument, sizeof(request->argument), "%.80s (%s)", name,
+              hf_addr_format(&client->record.addrs[0], addr));
+}
+
+/* Finds the client that the path of the request names by its id. */
+static bool find_client(const struct request *request, uint64_t *id, struct hf_view_client *out)
+{
+    return hf_admin_parse_id(request->argument, id) &&
+           hf_core_view_client(request->admin->config.service->core, *id, out) == 0;
 }
 
 enum MHD_Result hf_admin_on_delete_client(struct request *request)
 {
-    return delete_by_id(request, "release client", hf_core_release_client);
+    struct hf_service *service = request->admin->config.service;
+    uint64_t mark = hf_core_view_grant_mark(service->core);
+    struct hf_view_client client;
+    struct hf_ticket wait = {0};
+    uint64_t id;
+
+    if (!find_client(request, &id, &client))
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+    name_client(request, &client);
+    return hf_admin_reply_release(
+        request, "release client", mark,
+        hf_core_release_client(service->core, hf_service_now(service), id, &wait), wait);
 }
 
 /* Reads from the body when the client died, in milliseconds; 0: the body does not say. Returns
@@ -157,9 +171,8 @@ static bool died_of_body(const struct request *request, int64_t *out)
 }
 
 /*
- * Declares a client dead. The log and the history name the client, because its id says nothing to a
- * reader. A client that was heard from after the time of its death is up again, so a declaration
- * that comes late, or twice, takes nothing from its new life.
+ * Declares a client dead. A client that was heard from after the time of its death is up again, so
+ * a declaration that comes late, or twice, takes nothing from its new life.
  */
 enum MHD_Result hf_admin_on_client_dead(struct request *request)
 {
@@ -167,8 +180,6 @@ enum MHD_Result hf_admin_on_client_dead(struct request *request)
     uint64_t mark = hf_core_view_grant_mark(service->core);
     struct hf_view_client client;
     struct hf_ticket wait;
-    char addr[HF_ADDR_TEXT_MAX];
-    char name[4 * NAME_SHOWN + 1];
     int64_t died_ms;
     uint64_t id;
 
@@ -176,21 +187,14 @@ enum MHD_Result hf_admin_on_client_dead(struct request *request)
         return hf_admin_reply_problem(request, MHD_HTTP_BAD_REQUEST,
                                       "The body is empty, or {\"since\": \"TIME\"} in UTC, as "
                                       "2026-11-18T03:12:00Z.");
-    if (!hf_admin_parse_id(request->argument, &id) ||
-        hf_core_view_client(service->core, id, &client) < 0 ||
-        client.record.protocol != HF_PROTOCOL_NLM)
+    if (!find_client(request, &id, &client) || client.record.protocol != HF_PROTOCOL_NLM)
         return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
     /* The time of death has whole seconds only. */
     if (died_ms != 0 && client.last_seen_ms >= died_ms + 1000)
         return hf_admin_reply_problem(request, MHD_HTTP_CONFLICT,
                                       "The client was heard from since then, so it runs again: "
                                       "nothing was released.");
-    (void)hf_path_quote(hf_bytes(client.record.name.data, client.record.name.len < NAME_SHOWN
-                                                              ? client.record.name.len
-                                                              : NAME_SHOWN),
-                        name, sizeof(name));
-    hf_format(request->argument, sizeof(request->argument), "%.80s (%s)", name,
-              hf_addr_format(&client.record.addrs[0], addr));
+    name_client(request, &client);
     return hf_admin_reply_release(
         request, "declare client dead", mark,
         hf_core_client_dead(service->core, hf_service_now(service), id, &wait), wait);
@@ -198,7 +202,15 @@ enum MHD_Result hf_admin_on_client_dead(struct request *request)
 
 enum MHD_Result hf_admin_on_delete_lock(struct request *request)
 {
-    return delete_by_id(request, "release lock", hf_core_release_lock);
+    struct hf_service *service = request->admin->config.service;
+    uint64_t mark = hf_core_view_grant_mark(service->core);
+    int64_t released = HF_ENOENT;
+    struct hf_ticket wait = {0};
+    uint64_t id;
+
+    if (hf_admin_parse_id(request->argument, &id))
+        released = hf_core_release_lock(service->core, hf_service_now(service), id, &wait);
+    return hf_admin_reply_release(request, "release lock", mark, released, wait);
 }
 
 enum MHD_Result hf_admin_on_delete_file(struct request *request)
@@ -295,6 +307,7 @@ static bool client_of_body(const struct request *request, uint64_t *out)
 enum MHD_Result hf_admin_on_notify(struct request *request)
 {
     struct hf_service *service = request->admin->config.service;
+    struct hf_view_client named;
     uint64_t client;
     int rv;
 
@@ -306,7 +319,8 @@ enum MHD_Result hf_admin_on_notify(struct request *request)
     if (rv < 0)
         return hf_admin_reply_error(request, rv,
                                     "There is no such client, or no notice to send to it.");
-    hf_format(request->argument, sizeof(request->argument), "%llu", (unsigned long long)client);
+    if (client && hf_core_view_client(service->core, client, &named) == 0)
+        name_client(request, &named);
     request->change = client ? "notify client" : "notify all";
     hf_admin_log_change(request, true);
     return hf_admin_reply_json(
@@ -319,9 +333,9 @@ enum MHD_Result hf_admin_on_check(struct request *request)
     struct hf_view_client client;
     uint64_t id;
 
-    if (!hf_admin_parse_id(request->argument, &id) ||
-        hf_core_view_client(request->admin->config.service->core, id, &client) < 0)
+    if (!find_client(request, &id, &client))
         return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+    name_client(request, &client);
     request->change = "check client";
     hf_admin_log_change(request, true);
     return hf_admin_reply_when_checked(request, &client);

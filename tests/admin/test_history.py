@@ -124,6 +124,12 @@ def what_an_operator_did_is_in_it():
         assert [e["what"] for e in entries(file=FILE.hex()) if e["kind"] == "lock"] == ["released by the operator"]
         note = next(e for e in entries() if e["what"] == "release file")
         assert "uid 0" in note["text"], note
+        ctl("check", "alpha.example")
+        ctl("notify", "alpha.example")
+        assert alpha.lock(FILE) == "granted" and ctl("release", "--client", "alpha.example", "--yes")[0] == 0
+        wait_until(lambda: any(e["what"] == "release client" for e in entries()), "the note")
+        notes = [e["text"] for e in entries() if e["what"] in ("check client", "notify client", "release client")]
+        assert len(notes) == 3 and all(text.startswith("alpha.example (192.0.2.2), by uid 0") for text in notes), notes
 
 
 @tap.test
