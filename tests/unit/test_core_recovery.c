@@ -309,6 +309,39 @@ static void unreachable_without_durable_locks(void **state)
     assert_int_equal(world_status(w).unreclaimed, 1);
 }
 
+/* Returns how long after a restart the locks of a client are released whose host fails each attempt
+ * to notify it after so many milliseconds. */
+static uint64_t released_after_ms(struct world *w, uint64_t failing_ms)
+{
+    struct hf_outcall_attempt call;
+    uint64_t began_ms;
+
+    LOCK(w, .client = 1);
+    world_restart(w);
+    began_ms = w->now.mono_ms;
+    while (world_status(w).locks > 0) {
+        if (hf_core_next_outcall(w->core, w->now, &call)) {
+            world_later(w, failing_ms);
+            world_called(w, call.id, HF_OUTCALL_FAILED);
+        } else {
+            world_later(w, 10);
+        }
+    }
+    return w->now.mono_ms - began_ms;
+}
+
+/* NOT-03a: attempts begin five seconds apart, so a client whose host refuses is given up when the
+ * third attempt is refused, and a silent one when the third attempt ends. */
+static void a_refusing_host_is_given_up_sooner_than_a_silent_one(void **state)
+{
+    struct world *w = *state;
+    uint64_t refused_ms = released_after_ms(w, 1);
+    uint64_t silent_ms = released_after_ms(w, 5000);
+
+    assert_true(refused_ms >= 10000 && refused_ms <= 10100);
+    assert_true(silent_ms >= 15000 && silent_ms <= 15100);
+}
+
 /* The operator ends grace: unreclaimed locks are released. Doing so twice changes nothing. */
 static void operator_ends_grace(void **state)
 {
@@ -700,6 +733,7 @@ int main(void)
         T(conflict_mode_reclaim_keeps_an_upgrade),
         T(grace_without_durable_locks),
         T(unreachable_without_durable_locks),
+        T(a_refusing_host_is_given_up_sooner_than_a_silent_one),
         T(operator_ends_grace),
         T(losses_are_reported_once),
         T(reclaimed_locks_are_no_loss),
