@@ -77,7 +77,8 @@ enum hf_continuity {
     HF_CONTINUITY_NONE = 0,     /* only LOCKs are recorded, or the record is older than version 4 */
     HF_CONTINUITY_BROKEN = 1,   /* everything is recorded, but grace or a hold is not over */
     HF_CONTINUITY_COMPLETE = 2, /* everything that clients rely on is recorded */
-    HF_CONTINUITY_LOST = 3,     /* the store lost records, and an operator accepted that */
+    /* the store lost records, and an operator accepted that; or it is of an earlier moment */
+    HF_CONTINUITY_LOST = 3,
 };
 
 /*

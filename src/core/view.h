@@ -109,7 +109,7 @@ enum hf_recovers {
     HF_RECOVERS_ROLE,   /* this run or the previous one is a status monitor only */
     /* This run or the previous one does not record all that clients rely on. */
     HF_RECOVERS_UNRECORDED,
-    HF_RECOVERS_LOST,    /* the store lost records, and an operator accepted that */
+    HF_RECOVERS_LOST,    /* the store lost records, or is of an earlier moment */
     HF_RECOVERS_CRASHED, /* the host crashed before the newest records were flushed (DUR-02) */
     /* Locks may be unknown since an earlier start, or because a backup was restored. */
     HF_RECOVERS_UNKNOWN,

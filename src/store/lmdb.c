@@ -32,6 +32,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "store/backend.h"
 #include "store/changes.h"
 #include "store/journal.h"
@@ -158,7 +159,8 @@ static int bring_in(struct lmdb *lmdb, const struct hf_batch *batch,
  */
 static int bring_full_side(struct lmdb *lmdb)
 {
-    struct hf_lmdb_parts parts = {.journal_id = lmdb->journal.id, .layout = lmdb->layout};
+    struct hf_lmdb_parts parts = {
+        .journal_id = lmdb->journal.id, .layout = lmdb->layout, .home = lmdb->env.dir.home};
     struct hf_batch *full;
     bool empty;
     int rv;
@@ -187,7 +189,8 @@ static int bring_full_side(struct lmdb *lmdb)
  * layout. No thread may append to the journal meanwhile. */
 static int checkpoint_as(struct lmdb *lmdb, const struct hf_journal_layout *layout)
 {
-    struct hf_lmdb_parts parts = {.journal_id = lmdb->journal.id, .layout = *layout};
+    struct hf_lmdb_parts parts = {
+        .journal_id = lmdb->journal.id, .layout = *layout, .home = lmdb->env.dir.home};
     struct hf_hash_key *key = &lmdb->next_key;
     int rv = bring_full_side(lmdb);
 
@@ -603,10 +606,23 @@ static int renew_journal(struct lmdb *lmdb, const struct hf_journal_layout *layo
     return checkpoint_as(lmdb, layout);
 }
 
+/* Locks may have been granted since the store's files were copied, and their clients hold them. */
+static int note_copy(struct lmdb *lmdb)
+{
+    if (!hf_lmdb_parts_is_copy(&lmdb->env.parts, &lmdb->env.dir))
+        return 0;
+    hf_log(HF_LOG_WARN, "the store's files were copied here: what was locked since is unknown",
+           HF_STR("path", lmdb->env.dir.path),
+           HF_STR("advice", "holdfastctl backup and holdfastd --restore keep more of it"));
+    return note_loss(lmdb);
+}
+
 static int recover(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE])
 {
     int rv = read_journal(lmdb, boot_id);
 
+    if (rv == 0)
+        rv = note_copy(lmdb);
     if (rv == 0)
         rv = renew_journal(lmdb, &lmdb->layout);
     if (rv == 0)

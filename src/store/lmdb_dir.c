@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -205,14 +206,17 @@ void hf_lmdb_dir_give(const struct hf_lmdb_dir *dir)
 
 int hf_lmdb_dir_settle(struct hf_store *store, struct hf_lmdb_dir *dir)
 {
-    struct stat st;
+    struct statx st;
 
     if (fsync(dir->fd) < 0)
         return hf_lmdb_dir_fail(store, dir, errno, "cannot sync the store's directory");
-    if (fstatat(dir->fd, DATA_NAME, &st, 0) < 0)
+    if (statx(dir->fd, DATA_NAME, 0, STATX_INO | STATX_BTIME, &st) < 0)
         return hf_lmdb_dir_fail(store, dir, errno, "cannot look at " DATA_NAME);
-    dir->data_dev = st.st_dev;
-    dir->data_ino = st.st_ino;
+    dir->data_dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+    dir->home = (struct hf_lmdb_home){.inode = st.stx_ino};
+    if (st.stx_mask & STATX_BTIME)
+        dir->home.born_ns =
+            (uint64_t)st.stx_btime.tv_sec * UINT64_C(1000000000) + st.stx_btime.tv_nsec;
     return 0;
 }
 
@@ -222,7 +226,7 @@ int hf_lmdb_dir_check(struct hf_store *store, const struct hf_lmdb_dir *dir)
     struct stat st;
 
     hf_format(name, sizeof(name), "%s/" DATA_NAME, dir->path);
-    if (stat(name, &st) == 0 && st.st_dev == dir->data_dev && st.st_ino == dir->data_ino)
+    if (stat(name, &st) == 0 && st.st_dev == dir->data_dev && st.st_ino == dir->home.inode)
         return 0;
     return hf_store_fail(store, HF_EFENCED,
                          "%s/" DATA_NAME " was removed or replaced while in use; nothing more is "

@@ -10,12 +10,19 @@
 
 #include "store/store.h"
 
+/* Which file data.mdb is, in a form that can be stored: its inode, and when the inode was made (0
+ * where the file system does not say). A copy of the file is another one. Zeros: unknown. */
+struct hf_lmdb_home {
+    uint64_t inode;
+    uint64_t born_ns;
+};
+
 struct hf_lmdb_dir {
     char *path;
     int fd;         /* the directory */
     int lock_fd;    /* the locked lock file, which makes the directory ours */
-    dev_t data_dev; /* device and inode of data.mdb as it was when opened */
-    ino_t data_ino;
+    dev_t data_dev; /* the device of data.mdb as it was when opened */
+    struct hf_lmdb_home home;
 };
 
 /* Opens and locks the directory. Returns HF_EBUSY, with an error text that names the process, if

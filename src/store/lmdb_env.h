@@ -43,6 +43,7 @@ enum hf_lmdb_key {
     HF_LMDB_JOURNAL_KEY = 4,
     HF_LMDB_PARTS = 5,
     HF_LMDB_SIDES = 6,
+    HF_LMDB_HOME = 7,
 };
 
 /* The values that are stored under HF_LMDB_FORMAT. */

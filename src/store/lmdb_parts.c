@@ -70,6 +70,17 @@ static int read_sides(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out)
     return 0;
 }
 
+bool hf_lmdb_parts_is_copy(const struct hf_lmdb_parts *parts, const struct hf_lmdb_dir *dir)
+{
+    const struct hf_lmdb_home *was = &parts->home;
+    const struct hf_lmdb_home *is = &dir->home;
+
+    if (was->inode == 0)
+        return false;
+    return was->inode != is->inode ||
+           (was->born_ns != 0 && is->born_ns != 0 && was->born_ns != is->born_ns);
+}
+
 int hf_lmdb_parts_read(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out)
 {
     struct hf_hash_key key;
@@ -83,7 +94,8 @@ int hf_lmdb_parts_read(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out)
     *out = (struct hf_lmdb_parts){.journal_key = key};
     if (memcmp(&parts.journal_key, &key, sizeof(key)) == 0)
         out->journal_id = parts.journal_id;
-    return read_sides(txn, state, out);
+    error = get(txn, state, HF_LMDB_HOME, &out->home, sizeof(out->home));
+    return error ? error : read_sides(txn, state, out);
 }
 
 static int write_sides(MDB_txn *txn, MDB_dbi state, const struct hf_lmdb_parts *parts)
@@ -112,6 +124,8 @@ int hf_lmdb_parts_write(MDB_txn *txn, MDB_dbi state, const struct hf_lmdb_parts 
         error = put(txn, state, HF_LMDB_PARTS, &stored, sizeof(stored));
     if (!error)
         error = put(txn, state, HF_LMDB_FORMAT, &format, sizeof(format));
+    if (!error)
+        error = put(txn, state, HF_LMDB_HOME, &parts->home, sizeof(parts->home));
     return error ? error : write_sides(txn, state, parts);
 }
 

@@ -33,7 +33,13 @@ struct hf_lmdb_parts {
     /* If batches were not flushed: the id of the host's boot in which they were written; else
      * zeros. */
     uint8_t boot_id[HF_BOOT_ID_SIZE];
+    /* The file that data.mdb was when it was written; zeros: an older version wrote it. */
+    struct hf_lmdb_home home;
 };
+
+/* True if the store's files were copied here, say from a backup of the directory: locks that were
+ * granted since then are not in it. */
+bool hf_lmdb_parts_is_copy(const struct hf_lmdb_parts *parts, const struct hf_lmdb_dir *dir);
 
 /* Says how to read the journal in this boot of the host. */
 struct hf_journal_reading hf_lmdb_parts_reading(const struct hf_lmdb_parts *parts,

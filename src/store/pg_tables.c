@@ -4,14 +4,20 @@
 
 #define COPY_OUT(source) "COPY " source " TO STDOUT (FORMAT binary)"
 
+#define LIST_SERVER(replicated)                                                     \
+    COPY_OUT("(SELECT epoch, clean, holdfast_record_here(record, home, " replicated \
+             ") FROM " HF_PG_STATE " s WHERE epoch IS NOT NULL)")
+
+const char hf_pg_list_replicated_server[] = LIST_SERVER("true");
+
 static const struct hf_pg_table SERVER = {
     .n_columns = 3,
     .put = "UPDATE server_state SET epoch = ($1::int8[])[1], clean = ($2::bool[])[1], "
-           "record = ($3::bytea[])[1] WHERE " HF_PG_STATE_NOW,
-    .delete = "UPDATE server_state SET epoch = NULL, clean = NULL, record = NULL WHERE 0 = ANY "
+           "record = ($3::bytea[])[1], home = holdfast_home() WHERE " HF_PG_STATE_NOW,
+    .delete = "UPDATE server_state SET epoch = NULL, clean = NULL, record = NULL, home = '' WHERE "
+              "0 = ANY "
               "($1::int8[]) AND " HF_PG_STATE_NOW,
-    .list = COPY_OUT("(SELECT epoch, clean, coalesce(record, '') FROM " HF_PG_STATE
-                     " s WHERE epoch IS NOT NULL)"),
+    .list = LIST_SERVER("false"),
 };
 
 #define CLIENT_COLUMNS                                                                 \

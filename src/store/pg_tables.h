@@ -24,6 +24,10 @@ struct hf_pg_table {
     const char *list;
 };
 
+/* Lists the server's record where each commit is on another host's disk as well: a standby that was
+ * promoted has lost nothing (migration 0011). */
+extern const char hf_pg_list_replicated_server[];
+
 const struct hf_pg_table *hf_pg_table_of(enum hf_record_kind kind);
 
 #endif

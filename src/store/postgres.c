@@ -498,6 +498,15 @@ static int collapse_journal(struct postgres *p)
     return 0;
 }
 
+static const char *list_of(const struct postgres *p, enum hf_record_kind kind)
+{
+    const struct hf_store_cluster *cluster = p->session.cluster;
+
+    return kind == HF_RECORD_SERVER && cluster && cluster->require_sync
+               ? hf_pg_list_replicated_server
+               : hf_pg_table_of(kind)->list;
+}
+
 /* Runs a COPY of the records of one kind and visits them. */
 static int read_rows(struct postgres *p, enum hf_record_kind kind, hf_store_visit visit, void *ctx)
 {
@@ -506,7 +515,7 @@ static int read_rows(struct postgres *p, enum hf_record_kind kind, hf_store_visi
     int visited = 0;
     int rv;
 
-    if (!PQsendQuery(pg->conn, hf_pg_table_of(kind)->list))
+    if (!PQsendQuery(pg->conn, list_of(p, kind)))
         return hf_pg_fail_send(pg);
     rv = hf_pg_flush(pg);
     while (rv == 0 && (rv = hf_pg_next(pg, &result)) == 0 && result) {

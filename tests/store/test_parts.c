@@ -206,31 +206,76 @@ static int keep_server(void *ctx, enum hf_record_kind kind, struct hf_bytes reco
     return kind == HF_RECORD_SERVER ? hf_record_decode_server(record, ctx) : 0;
 }
 
-/* REC-01g: a start that lost the journal notes the loss, so that the next one does not continue as
- * if nothing had been lost. */
-static void a_lost_journal_is_noted(void **state)
+static void put_server(enum hf_continuity continuity)
 {
-    struct hf_record_server server = {
-        .epoch = 5, .role = HF_ROLE_LOCKS, .continuity = HF_CONTINUITY_COMPLETE};
+    struct hf_record_server server = {.epoch = 5, .role = HF_ROLE_LOCKS, .continuity = continuity};
     struct hf_batch batch;
 
-    (void)state;
     hf_batch_init(&batch, &hf_alloc_heap);
     assert_int_equal(hf_batch_put_server(&batch, &server), 0);
     assert_int_equal(hf_store_open(&store, config()), 0);
     assert_int_equal(hf_store_apply(&store, &batch), 0);
     hf_store_close(&store);
     hf_batch_free(&batch);
+}
+
+/* What the next start finds. */
+static enum hf_continuity found_continuity(void)
+{
+    struct hf_record_server server = {0};
+
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(hf_store_load(&store, keep_server, &server), 0);
+    hf_store_close(&store);
+    assert_int_equal(server.epoch, 5);
+    return server.continuity;
+}
+
+/* REC-01g: a start that lost the journal notes the loss, so that the next one does not continue as
+ * if nothing had been lost. */
+static void a_lost_journal_is_noted(void **state)
+{
+    (void)state;
+    put_server(HF_CONTINUITY_COMPLETE);
     assert_int_equal(unlink(path_of("journal")), 0);
     touch("journal.lost");
-    for (int i = 0; i < 2; i++) { /* the second start has a journal again */
-        server = (struct hf_record_server){0};
-        assert_int_equal(hf_store_open(&store, config()), 0);
-        assert_int_equal(hf_store_load(&store, keep_server, &server), 0);
-        assert_int_equal(server.epoch, 5);
-        assert_int_equal(server.continuity, HF_CONTINUITY_LOST);
-        hf_store_close(&store);
-    }
+    assert_int_equal(found_continuity(), HF_CONTINUITY_LOST);
+    assert_int_equal(found_continuity(),
+                     HF_CONTINUITY_LOST); /* the second start has a journal again */
+}
+
+/* As tar, rsync and cp leave a directory that they restore. */
+static void replace_by_copy(const char *name)
+{
+    char copy[PATH_MAX + 32];
+    char command[2 * sizeof(copy) + 64];
+
+    snprintf(copy, sizeof(copy), "%s/copy", dir);
+    snprintf(command, sizeof(command), "cp -a '%s' '%s'", path_of(name), copy);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(rename(copy, path_of(name)), 0);
+}
+
+/* REC-01g: locks may have been granted since the copy was made, and none of them is in it. */
+static void a_store_that_was_copied_is_noted(void **state)
+{
+    (void)state;
+    put_server(HF_CONTINUITY_COMPLETE);
+    assert_int_equal(found_continuity(), HF_CONTINUITY_COMPLETE);
+    replace_by_copy("data.mdb");
+    replace_by_copy("journal");
+    assert_int_equal(found_continuity(), HF_CONTINUITY_LOST);
+    put_server(HF_CONTINUITY_COMPLETE); /* a run later the copy is the store */
+    assert_int_equal(found_continuity(), HF_CONTINUITY_COMPLETE);
+}
+
+/* A run that recorded locks only is never continued: there is nothing to note. */
+static void a_copy_of_a_store_with_locks_only_stays_as_it_is(void **state)
+{
+    (void)state;
+    put_server(HF_CONTINUITY_NONE);
+    replace_by_copy("data.mdb");
+    assert_int_equal(found_continuity(), HF_CONTINUITY_NONE);
 }
 
 /* Permission to lose the journal is not used while the journal is good. */
@@ -379,6 +424,8 @@ int main(void)
         STORY(also_after_a_clean_stop),
         STORY(the_operator_may_go_on_without_the_journal_once),
         STORY(a_lost_journal_is_noted),
+        STORY(a_store_that_was_copied_is_noted),
+        STORY(a_copy_of_a_store_with_locks_only_stays_as_it_is),
         STORY(a_good_journal_is_read_all_the_same),
         STORY(without_its_data_a_store_is_refused),
         STORY(another_stores_journal_is_refused),

@@ -19,11 +19,12 @@
 #include "pg_server.h"
 #include "single.h"
 #include "store/commit.h"
+#include "store/lease.h"
 #include "store/pg_conn.h"
 
 static const uint64_t SEED = 1969;
 
-enum { MIGRATIONS = 10 };
+enum { MIGRATIONS = 11 };
 
 static struct pg_server server;
 static struct pg_proxy proxy;
@@ -354,6 +355,7 @@ static void a_migration_keeps_what_is_there(void **state)
     hf_batch_free(&batch);
     hf_store_close(&store);
     expect_one_row();
+    assert_int_equal(migrate(HF_MIGRATE_DOWN), 0); /* takes back where the record was written */
     /* An older version would take waiters and shares for locks. */
     assert_true(migrate(HF_MIGRATE_DOWN) < 0);
     sql("DELETE FROM nlm_locks WHERE extra <> ''");
@@ -376,6 +378,117 @@ static void a_migration_keeps_what_is_there(void **state)
     assert_string_equal(sql("SELECT count(*) FROM nlm_locks_readable WHERE share <> 'default'"),
                         "0");
     hf_store_close(&store);
+}
+
+/* ---- where the record was written (REC-01g) ---- */
+
+static void put_continuity(enum hf_continuity continuity)
+{
+    struct hf_record_server record = {.epoch = 7, .role = HF_ROLE_LOCKS, .continuity = continuity};
+
+    open_store(direct());
+    assert_int_equal(store_put_server(&store, &record), 0);
+    hf_store_close(&store);
+}
+
+static int keep_server(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
+{
+    return kind == HF_RECORD_SERVER ? hf_record_decode_server(record, ctx) : 0;
+}
+
+/* What the next start of a daemon without standbys finds. */
+static enum hf_continuity found_alone(void)
+{
+    struct hf_record_server found = {0};
+
+    open_store(direct());
+    assert_int_equal(hf_store_load(&store, keep_server, &found), 0);
+    hf_store_close(&store);
+    assert_int_equal(found.epoch, 7);
+    return found.continuity;
+}
+
+/* The same with standbys. */
+static enum hf_continuity found_by_a_service(bool require_sync)
+{
+    const struct hf_store_cluster cluster = {.node = "left", .require_sync = require_sync};
+    struct hf_record_server found = {0};
+    const struct hf_store_loading to = {.record = keep_server, .ctx = &found};
+    struct hf_store_config config = direct();
+    char error[HF_STORE_ERROR_MAX];
+
+    config.cluster = &cluster;
+    if (hf_store_load_owned(&config, NULL, &to, error) < 0)
+        fail_msg("%s", error);
+    assert_int_equal(found.epoch, 7);
+    return found.continuity;
+}
+
+static void expect_found(enum hf_continuity alone, enum hf_continuity replicated)
+{
+    assert_int_equal(found_alone(), alone);
+    assert_int_equal(found_by_a_service(false), alone);
+    assert_int_equal(found_by_a_service(true), replicated);
+}
+
+static void run_there(const char *program, const char *arguments)
+{
+    char command[3 * PATH_MAX];
+
+    snprintf(command, sizeof(command), "%s/%s -h %s -p %u -U holdfast -d postgres %s",
+             server.bindir, program, server.dir, server.port, arguments);
+    assert_int_equal(system(command), 0);
+}
+
+/* Locks may have been granted since the dump was made, and none of them is in it. */
+static void a_dump_that_was_loaded_is_noted(void **state)
+{
+    char arguments[PATH_MAX + 32];
+
+    put_continuity(HF_CONTINUITY_COMPLETE);
+    expect_found(HF_CONTINUITY_COMPLETE, HF_CONTINUITY_COMPLETE);
+    snprintf(arguments, sizeof(arguments), "-n public -f %s.dump", server.dir);
+    run_there("pg_dump", arguments);
+    sql("DROP SCHEMA public CASCADE");
+    snprintf(arguments, sizeof(arguments), "-q -v ON_ERROR_STOP=1 -f %s.dump >/dev/null",
+             server.dir);
+    run_there("psql", arguments);
+    snprintf(arguments, sizeof(arguments), "%s.dump", server.dir);
+    assert_int_equal(unlink(arguments), 0);
+    expect_found(HF_CONTINUITY_LOST, HF_CONTINUITY_LOST);
+    put_continuity(HF_CONTINUITY_COMPLETE);
+    expect_found(HF_CONTINUITY_COMPLETE, HF_CONTINUITY_COMPLETE);
+    (void)state;
+}
+
+/* The timeline changes where a standby was promoted, or the database brought back to an earlier
+ * moment: without a synchronous standby commits may be lost. */
+static void another_timeline_is_noted_without_a_synchronous_standby(void **state)
+{
+    (void)state;
+    put_continuity(HF_CONTINUITY_COMPLETE);
+    sql("UPDATE server_state SET home = regexp_replace(home, '[^/]*$', '00000009')");
+    expect_found(HF_CONTINUITY_LOST, HF_CONTINUITY_COMPLETE);
+    put_continuity(HF_CONTINUITY_NONE); /* which is never continued */
+    sql("UPDATE server_state SET home = regexp_replace(home, '[^/]*$', '00000009')");
+    expect_found(HF_CONTINUITY_NONE, HF_CONTINUITY_NONE);
+}
+
+/* An older version writes none, and a role may be unable to see it. */
+static void without_a_home_nothing_is_noted(void **state)
+{
+    (void)state;
+    put_continuity(HF_CONTINUITY_COMPLETE);
+    sql("UPDATE server_state SET home = ''");
+    expect_found(HF_CONTINUITY_COMPLETE, HF_CONTINUITY_COMPLETE);
+    sql("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM public");
+    sql("CREATE ROLE shy LOGIN");
+    sql("GRANT ALL ON ALL TABLES IN SCHEMA public TO shy");
+    sql("GRANT ALL ON SCHEMA public TO shy");
+    assert_string_equal(sql("SET ROLE shy; SELECT holdfast_home()"), "");
+    sql("DROP OWNED BY shy");
+    sql("DROP ROLE shy");
+    sql("GRANT EXECUTE ON FUNCTION pg_control_system() TO public");
 }
 
 static void a_migration_that_fails_leaves_nothing(void **state)
@@ -632,6 +745,9 @@ int main(void)
         STORY(a_daemon_that_was_overtaken_never_writes_again),
         STORY(migrations_go_up_and_down),
         STORY(a_migration_keeps_what_is_there),
+        STORY(a_dump_that_was_loaded_is_noted),
+        STORY(another_timeline_is_noted_without_a_synchronous_standby),
+        STORY(without_a_home_nothing_is_noted),
         STORY(a_migration_that_fails_leaves_nothing),
         STORY(a_newer_schema_is_refused),
         STORY(a_database_that_cannot_be_written_is_named),

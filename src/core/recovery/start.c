@@ -163,7 +163,7 @@ const char *hf_recovers_text(enum hf_recovers why)
         [HF_RECOVERS_FIRST] = "this is the first run",
         [HF_RECOVERS_ROLE] = "server.programs has changed",
         [HF_RECOVERS_UNRECORDED] = "the last run did not record all that clients rely on",
-        [HF_RECOVERS_LOST] = "the store has lost records",
+        [HF_RECOVERS_LOST] = "the store has lost records, or is of an earlier moment",
         [HF_RECOVERS_CRASHED] = "the host has crashed with locks.durable=process",
         [HF_RECOVERS_UNKNOWN] = "locks may be unknown since an earlier start or a backup",
         [HF_RECOVERS_UNFINISHED] =
