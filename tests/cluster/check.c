@@ -206,7 +206,12 @@ static void read_locks(const struct records *records, uint8_t modes[CL_CLIENTS][
 
 void cl_check_continues(struct cl_world *world, unsigned node, const struct hf_view_status *status)
 {
-    if (!world->config.continues || world->has_lost)
+    if (!world->config.continues)
+        return;
+    if (world->db.primary.loss_accepted && status->recovers == HF_RECOVERS_NOT)
+        cl_violation(world, "a takeover after a loss does not continue", "n%u keeps state %d", node,
+                     status->state);
+    if (world->has_lost)
         return;
     if (status->recovers != HF_RECOVERS_NOT && status->recovers != HF_RECOVERS_FIRST)
         cl_violation(world, "a takeover that loses nothing continues", "n%u: %s", node,

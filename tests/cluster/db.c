@@ -23,10 +23,41 @@ void cl_copy_batch(struct hf_batch *to, const struct hf_batch *from)
     HF_ASSERT(rv == 0);
 }
 
+/* Does what holdfast_clear_lease() of migration 0010 does: the server's record says that records
+ * were lost. */
+static void accept_loss(struct cl_state *state)
+{
+    const struct stored_record *stored = records_find(&state->records, HF_RECORD_SERVER, 0);
+    struct hf_record_server server;
+    struct hf_batch batch;
+
+    state->loss_accepted = true;
+    if (!stored || hf_record_decode_server(record_bytes(stored), &server) < 0 ||
+        server.continuity == HF_CONTINUITY_NONE)
+        return;
+    server.continuity = HF_CONTINUITY_LOST;
+    hf_batch_init(&batch, &hf_alloc_heap);
+    HF_ASSERT(hf_batch_put_server(&batch, &server) == 0);
+    records_apply(&state->records, &batch);
+    hf_batch_free(&batch);
+}
+
+static bool has_server(const struct hf_batch *batch)
+{
+    struct hf_op op;
+    bool found = false;
+
+    for (size_t cursor = 0; hf_batch_next(batch, &cursor, &op);)
+        found = found || op.kind == HF_RECORD_SERVER;
+    return found;
+}
+
 static void begin_term(struct cl_state *state, const struct hf_lease_row *row)
 {
-    if (row->nonce == 0)
-        state->n_terms = 0; /* CLEAR */
+    if (row->nonce == 0) { /* CLEAR */
+        state->n_terms = 0;
+        accept_loss(state);
+    }
     if (state->n_terms == CL_TERMS)
         memmove(state->terms, state->terms + 1, --state->n_terms * sizeof(state->terms[0]));
     state->terms[state->n_terms++] = (struct cl_term){row->epoch, row->nonce, row->heartbeat};
@@ -59,6 +90,8 @@ static void apply(struct cl_state *state, const struct cl_change *change)
     if (change->seq == 0)
         return;
     records_apply(&state->records, &change->batch);
+    if (has_server(&change->batch))
+        state->loss_accepted = false;
     state->last_epoch = change->row.epoch;
     state->last_seq = change->seq;
 }

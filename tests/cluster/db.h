@@ -68,6 +68,8 @@ struct cl_state {
      * commits. */
     uint64_t last_epoch;
     uint64_t last_seq;
+    /* An operator accepted that commits were lost, and no start has recorded itself since. */
+    bool loss_accepted;
 };
 
 struct cl_db {
