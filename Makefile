@@ -60,11 +60,12 @@ takeovers: all ## How long a takeover takes, TIMES (200) of each kind; as root, 
 	@scripts/takeovers build $(or $(TIMES),200) $(LOCKS)
 
 # Real Linux clients in virtual machines, all stories; as root, half an hour. KERNEL=5.10, 6.1, 6.12 or newest, GANESHA=4.3, 6.5
-# or newest: of another Debian release. UDP=yes: with an NFS client that can mount by UDP. TESTS: the names of some of its tests.
+# or newest: of another Debian release. UDP=yes: with an NFS client that can mount by UDP. TESTS: the names of some of its tests. RESTARTS=50: how often
+# tests continue and failover-continue restart or move the service (12).
 lab: | build/build.ninja ## Linux clients in virtual machines; as root, half an hour
 	@scripts/bootstrap lab
 	@ninja -C build
-	@HOLDFAST_LAB=all HOLDFAST_LAB_KERNEL=$(KERNEL) HOLDFAST_LAB_GANESHA=$(GANESHA) HOLDFAST_LAB_UDP=$(UDP) scripts/run-tests build $(or $(TESTS),--suite lab)
+	@HOLDFAST_LAB=all HOLDFAST_LAB_KERNEL=$(KERNEL) HOLDFAST_LAB_GANESHA=$(GANESHA) HOLDFAST_LAB_UDP=$(UDP) HOLDFAST_LAB_RESTARTS=$(RESTARTS) scripts/run-tests build $(or $(TESTS),--suite lab)
 
 # Bugs in the daemon (tests/mutants/sim.txt), which the histories must find; as root, about ten minutes.
 history-mutants: all ## Bugs in the daemon that the histories must find; as root, ten minutes

@@ -2,39 +2,25 @@
 """test_continue.py [WORD...]: restarts that no client notices (recovery.notify=needed), with real Linux clients.
 
 Applications of three guests hold locks, wait for others, and use SQLite, while Holdfast is killed, stopped and started with another
-binary. What passes the bridge is captured. HOLDFAST_RESTARTS=N restarts it so often (12).
+binary. What passes the bridge is captured. HOLDFAST_LAB_RESTARTS=N restarts it so often (12); `make lab TESTS=continue RESTARTS=50`.
 """
-import os
 import shutil
-import sqlite3
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "interop"), str(Path(__file__).parent)]
 
 from holdfast_lab import story  # noqa: E402
 from holdfast_lab.guest import bring_up  # noqa: E402
-from holdfast_lab.image import find  # noqa: E402
 from holdfast_lab.lab import Lab, main  # noqa: E402
-from holdfast_lab.network import SERVER  # noqa: E402
-from holdfast_lab.worker import Worker, check_counter, enough  # noqa: E402
+from holdfast_lab.unnoticed import NEEDED, TIMES, Applications  # noqa: E402
 from holdfast_test import tap  # noqa: E402
 
 lab = None
-NEEDED = ("recovery.notify=needed", "notify.timeout=2", "notify.on_failure=release")
-RESTARTS = int(os.environ.get("HOLDFAST_RESTARTS", "12"))
 CONTINUED = "continuing where the last run ended"
 AT_ONCE = 8    # seconds: no waiting in it but that of a machine with too much to do
 AGAIN = 30     # after which a Linux client that waits asks again
 CUT_S = 60
-CHURN_S = RESTARTS * 3
-
-# What no client may be sent, or send, while restarts go unnoticed.
-UNWANTED = {"SM_NOTIFY": f"ip.src == {SERVER} && rpc.program == 100024 && rpc.procedure == 6 && rpc.msgtyp == 0",
-            "a reclaim": "nlm.reclaim == 1", "DENIED_GRACE_PERIOD": "nlm.stat == 4"}
-WANTED = "rpc.program == 100021 && rpc.msgtyp == 0"
 
 
 def guests(*names):
@@ -53,63 +39,25 @@ def serve(*sets, binary=None):
     return lab.start(*sets, binary=binary)
 
 
-def seen(what):
-    """How many packets of the capture are of this kind."""
-    said = subprocess.run([find("tshark"), "-r", lab.directory / "bridge.pcap", "-Y", what], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL)
-    return len(said.stdout.splitlines())
-
-
 @tap.test
 def restarts_while_applications_lock_wait_and_use_sqlite():
     """REC-01a, REC-02, REC-03a: given a holder, a waiter, applications that take turns at a lock and SQLite in two guests, when Holdfast
     is killed or stopped and started again and again, then none sees an error, nothing is counted twice or lost, the waiter is
     still served in its turn; and the bridge carries no notice, no reclaim and no DENIED_GRACE_PERIOD."""
-    with sqlite3.connect(lab.export / "counter.db") as database:
-        database.executescript("CREATE TABLE counter(total); INSERT INTO counter VALUES(0); CREATE TABLE added(guest, number);")
-    (lab.export / "counter.db").chmod(0o666)
     serve(*NEEDED)
-    alpha, beta = guests("alpha", "beta")
-    holder, waiter = beta.app("holder", "s10"), alpha.app("waiter", "s10")
-    holder.ask("set w 500 1", "granted")
-    waiter.wait_for("wait w 500 1")
-    turns = [guest.app(f"turns{guest.name}", "s10-turns") for guest in (alpha, beta)]
+    apps = Applications(lab, *guests("alpha", "beta"), "s10")
     upgraded = lab.directory / "holdfastd-upgraded"
     shutil.copy(lab.holdfast.command[0], upgraded)
-    workers = [Worker(guest, f"add-with-sqlite /mnt/counter.db {guest.name}") for guest in (alpha, beta)]
-    for app in turns:
-        app.say(f"churn {CHURN_S}")
-    longest, began = 0, time.monotonic()
-    for n in range(RESTARTS):
-        for worker in workers:
-            worker.wait_for_more(1)
-        watch = story.Watch()
+    for n in range(TIMES):
+        apps.fault_begins()
         if n % 3 == 2:
             assert lab.holdfast.stop() == 0
         else:
             lab.holdfast.crash()
         lab.start(*NEEDED, binary=upgraded if n % 2 else None).await_log(CONTINUED, AT_ONCE)
-        for worker in workers:
-            worker.wait_for_more(2)  # the first may have been in flight
-        longest = max(longest, watch.took)
+        apps.fault_ends()
         assert not lab.holdfast.has_logged("grace period begins")
-    answers = [app.next(CHURN_S + 90).split() for app in turns]
-    enough(workers)
-    assert all(a[0] == "churned" and a[5] == "0" for a in answers), answers
-    count = sum(int(a[1]) for a in answers)
-    turns[0].ask("number", f"number {count}")
-    acknowledged = {(worker.guest.name, number) for worker in workers for number in worker.done("added")}
-    assert sum(len(worker.lines) for worker in workers) == len(acknowledged), [worker.lines[-5:] for worker in workers]
-    check_counter(lab.export / "counter.db", acknowledged)
-    waiter.still_waits()
-    holder.ask("free 500 1", "freed")
-    waiter.expect("granted", AT_ONCE)
-    assert seen(WANTED) > 0, "nothing was captured"
-    found = {what: n for what, filter in UNWANTED.items() if (n := seen(filter))}
-    assert not found, found
-    tap.note(f"lab: {RESTARTS} restarts in {time.monotonic() - began:.0f} s: {count} turns, longest pause "
-             f"{max(int(a[3]) for a in answers) / 1000:.1f} s; {len(acknowledged)} transactions of SQLite, at most {longest:.1f} s until "
-             "both guests had two more; no notice, no reclaim, no DENIED_GRACE_PERIOD on the wire")
+    apps.end("restarts")
 
 
 @tap.test

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""test_failover.py [standby|applications|keepalived|disk] [WORD...]: two file servers, one service address, Linux clients.
+"""test_failover.py [standby|applications|continue|keepalived|disk] [WORD...]: two file servers, one service address, Linux clients.
 
-failover_stories.py has what happens to the nodes, application_stories.py has programs that lock meanwhile. Without words, and without
+failover_stories.py has what happens to the nodes, application_stories.py has programs that lock meanwhile,
+continue_stories.py programs that may not notice. Without words, and without
 HOLDFAST_LAB=all in the environment (make lab), only a few stories are run.
 """
 import os
@@ -19,6 +20,7 @@ from holdfast_lab import pair  # noqa: E402
 from holdfast_lab.lab import Lab, main  # noqa: E402
 from holdfast_test import tap  # noqa: E402
 import application_stories  # noqa: E402,F401 (their stories follow those of the nodes)
+import continue_stories  # noqa: E402,F401
 import failover_stories  # noqa: E402
 
 # Each with a pair, and the stories (words of their names) that `make lab` and `make test` run with it. A daemon that keepalived starts
@@ -26,6 +28,7 @@ import failover_stories  # noqa: E402
 WAYS = {
     "standby": (pair.Standby, ["node", "service"], ["same_handle", "a_node_is_killed", "sqlite_counts"]),
     "applications": (pair.Standby, ["sqlite", "flock", "mail"], None),
+    "continue": (pair.Unnoticed, ["takeovers_that_no"], None),
     "keepalived": (pair.Keepalived, ["a_node_is_killed", "the_service_is_moved", "fails_back"], None),
     "disk": (pair.SharedDisk, ["a_node_is_killed", "the_service_is_moved", "fails_back"], None),
 }

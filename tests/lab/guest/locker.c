@@ -10,7 +10,7 @@
  *   get r|w START LENGTH    F_GETLK            nobody | held r|w START LENGTH pid PID
  *   flock s|x|u [now]       flock              waiting (unless now), then as above
  *   churn SECONDS           takes a lock, adds one to a number in the file, lets go, as fast as it
- *                           can: churned TIMES longest MS errors N
+ *                           can, or until /tmp/enough is there: churned TIMES longest MS errors N
  *   number                  that number, read under a lock
  *
  * SIGUSR1 interrupts a wait: its handler does nothing.
@@ -131,7 +131,7 @@ static void churn(long seconds)
     unsigned long times = 0, errors = 0;
     uint64_t number;
 
-    while (now_ms() < end) {
+    while (now_ms() < end && access("/tmp/enough", F_OK) < 0) {
         int64_t start = now_ms();
 
         if (add(1, &number) < 0) {

@@ -1,7 +1,8 @@
 """Two file servers with one service address. On each node: rpcbind, Ganesha without its lock manager on the same directory, and
-Holdfast; what is in tests/ha moves the service. Three ways:
+Holdfast; what is in tests/ha moves the service. Four ways:
 
     Standby(lab)      holdfastd on both nodes over PostgreSQL; its hook has the address
+    Unnoticed(lab)    the same, with recovery.notify=needed
     Keepalived(lab)   the same, but keepalived has the address
     SharedDisk(lab)   holdfastd on one node at a time, with LMDB on a disk that both see; keepalived starts it
 
@@ -17,6 +18,7 @@ from holdfast_test import rpcbind
 from holdfast_test.daemon import wait_until
 
 from . import network, servers, story
+from .unnoticed import NEEDED
 
 SERVICE = cluster.SERVICE
 HOSTS = (("left", 31), ("right", 32))
@@ -103,8 +105,8 @@ class StandbyNode(cluster.Member, Files):
 class Standby(cluster.Cluster):
     hosts, member = HOSTS, StandbyNode
 
-    def __init__(self, lab, hook=cluster.HOOK):
-        super().__init__("rpcbind.mode=system", "log.level=debug", hook=hook)
+    def __init__(self, lab, *sets, hook=cluster.HOOK):
+        super().__init__("rpcbind.mode=system", "log.level=debug", *sets, hook=hook)
         self.lab = lab
 
     def open_switch(self, stack):
@@ -124,6 +126,13 @@ class Standby(cluster.Cluster):
         for member in self.members:
             member.kill_files()
         super().__exit__(*failure)
+
+
+class Unnoticed(Standby):
+    """Takeovers that no client notices."""
+
+    def __init__(self, lab):
+        super().__init__(lab, *NEEDED)
 
 
 # ---- with keepalived ----
