@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""NLM-02, NLM-07, CRS-01, CRS-02, GRC-02: machines with a kernel's habits lock over real sockets (believers.py), are killed, and the server is;
+"""NLM-02, NLM-07, CRS-01, CRS-02, GRC-02, REC-01: machines with a kernel's habits lock over real sockets (believers.py), are killed, and the server is;
 at no moment do two processes believe to hold what excludes each other, and in the end nothing is left.
 
     test_believers.py [--seconds N] [--seed WORD] [WORD]...
@@ -109,6 +109,12 @@ def nor_when_machines_are_booted():
 def nor_when_the_server_is_killed():
     """GRC-02: kernels reclaim what they believe in, with state 0."""
     play("kills", [(SERVERS[0], "tcp")], True, True)
+
+
+@tap.test
+def nor_when_the_server_continues():
+    """REC-01a, REC-03: the server is killed and goes on where it ended: no kernel is told, and none reclaims."""
+    play("continues", [(SERVERS[0], "tcp")], True, True, "recovery.notify=needed")
 
 
 @tap.test

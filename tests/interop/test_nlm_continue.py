@@ -170,6 +170,59 @@ def a_client_that_crashed_meanwhile():
         b.wait_for(GRANTED)
 
 
+def patiently(host, proc, **fields):
+    """Asks as a Linux client does: again while the answer is DENIED_GRACE_PERIOD."""
+    end = time.monotonic() + 20
+    while (stat := host.stat(proc, **fields)) == "DENIED_GRACE_PERIOD":
+        assert time.monotonic() < end, "no decision"
+        time.sleep(0.1)
+    return stat
+
+
+@tap.test
+def clients_with_another_address():
+    """REC-01a, REC-03a, TRK-02: given a holder and a waiter that are vouched for, when both have another address after kill -9 (a new lease
+    of DHCP, a virtual machine that went on elsewhere), then the holder has its lock, and the waiter its place in the queue."""
+    with Network() as network, Server("client holder.addresses=10.2.0.0/16", "client waiter.addresses=10.2.0.0/16") as server:
+        holder, waiter, last = hosts_of(network, "holder", "waiter", "last")
+        expect(holder.stat(LOCK, state=3), "GRANTED")
+        expect(waiter.stat(LOCK, block=True, state=3), "BLOCKED")
+        expect(last.stat(LOCK, block=True), "BLOCKED")
+        for host in (holder, waiter):
+            host.vanish()
+        server.restart((last,)).wait_for_log(CONTINUED)
+        holder, waiter = network.host("10.2.1.1", "holder"), network.host("10.2.1.2", "waiter")
+        expect(patiently(waiter, LOCK, block=True, state=3), "BLOCKED")
+        expect(patiently(holder, LOCK, state=3), "GRANTED")
+        expect(holder.stat(UNLOCK), "GRANTED")
+        waiter.wait_for(GRANTED)
+        expect(last.received(GRANTED), [])
+        expect(waiter.stat(UNLOCK), "GRANTED")
+        last.wait_for(GRANTED)
+        expect(told((holder, waiter, last)), [])
+
+
+@tap.test
+def a_client_that_stood_still():
+    """REC-03c, REC-04: given a waiter whose machine is suspended over kill -9, and whose lock is free meanwhile: it is called as often as
+    without a restart, and given up; when it goes on and asks again, it waits, and has the lock after the one that came before it."""
+    with Network() as network, Server() as server:
+        holder, waiter, last = hosts_of(network, "holder", "waiter", "last")
+        expect(holder.stat(LOCK), "GRANTED")
+        expect(waiter.stat(LOCK, block=True), "BLOCKED")
+        expect(last.stat(LOCK, block=True), "BLOCKED")
+        waiter.answers = SILENCE
+        server.restart((holder, waiter, last)).wait_for_log(CONTINUED)
+        expect(holder.stat(UNLOCK), "GRANTED")
+        last.wait_for(GRANTED)
+        waiter.answers = "GRANTED"
+        expect(waiter.stat(LOCK, block=True), "BLOCKED")
+        expect(last.stat(UNLOCK), "GRANTED")
+        waiter.wait_for(GRANTED, len(waiter.received(GRANTED)) + 1)
+        expect(holder.ask(TEST).holder.oh, waiter.lock().oh)
+        expect(told((holder, waiter, last)), [])
+
+
 @tap.test
 def an_operator_sends_notices():
     """REC-04c: given a daemon that continued, `holdfastctl notify` sends the notice of its state number to all clients all the same.

@@ -2,6 +2,7 @@
 """The life of the package under a real systemd (PKG-01 to PKG-04): installed on a bare system, in the way of
 obstacles, upgraded and downgraded under load, removed, purged. One machine goes through all of it, in this order."""
 import contextlib
+import json
 import re
 import tempfile
 import threading
@@ -95,8 +96,8 @@ def systemd_never_gives_up_while_an_obstacle_may_go_away():
     machine.wait_active(SERVICE)
 
 
-def replace(package, *options):
-    """Installs another version under load: what changed for clients."""
+def replace(package, *options, unnoticed=False):
+    """Installs another version under load: what changed for clients. unnoticed: they are told nothing, and do not reclaim."""
     with Network() as network:
         load = Load(network)
         load.begin()
@@ -106,11 +107,15 @@ def replace(package, *options):
         worker = threading.Thread(target=lambda: result.append(install(machine, package, *options)))
         worker.start()
         try:
-            load.recover()
+            if not unnoticed:
+                load.recover()
         finally:
             worker.join()
         assert result, "the installation failed"
         machine.wait_active(SERVICE)
+        if unnoticed:
+            load.reconnect()
+            assert not load.told(), load.told()
         locks = load.check()
         waiters = load.serve_waiters()
         load.end()
@@ -133,6 +138,25 @@ def a_downgrade_under_load_keeps_every_lock():
     """The store has the same format in both."""
     tap.note("downgrade: " + replace(previous, "--allow-downgrades"))
     assert version(machine) != wanted
+
+
+@tap.test
+def upgrades_that_no_client_notices():
+    """REC-01a, REC-03a: with recovery.notify=needed: to and fro. None is told, none reclaims, and waiters are served in
+    their order. The first start with it still tells all, because the run before did not record waiters."""
+    machine.write("/etc/systemd/system/holdfastd.service.d/needed.conf",
+                  "[Service]\nExecStart=\nExecStart=/usr/sbin/holdfastd --set recovery.notify=needed\n")
+    machine.run("systemctl", "daemon-reload")
+    tap.note("noticed: " + replace(current))
+    for package, options in ((previous, ("--allow-downgrades",)), (current, ()), (previous, ("--allow-downgrades",))):
+        was = version(machine)
+        tap.note("unnoticed: " + replace(package, *options, unnoticed=True))
+        assert version(machine) != was
+        assert json.loads(machine.run("holdfastctl", "--json", "status"))["continued"]
+    machine.run("rm", "-r", "/etc/systemd/system/holdfastd.service.d")
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "restart", SERVICE)  # which records as an older version could read it
+    machine.wait_active(SERVICE)
 
 
 @tap.test

@@ -105,6 +105,15 @@ class Load:
             assert stat == "BLOCKED", f"{host.name} waits: {stat}"
         self.stranger.close_clients()
 
+    def reconnect(self):
+        """After a restart that no client notices: connections are made again, and nothing else."""
+        for host in (*self.holders, *self.waiters, self.stranger):
+            host.close_clients()
+
+    def told(self):
+        """Those that have had a notice since forget_notices()."""
+        return [host.name for host in self.holders if len(host.received(SM_NOTIFY, NSM)) > self.notices[host]]
+
     def check(self):
         """Every lock is there, of its own owner, and denies others."""
         count = 0
