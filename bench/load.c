@@ -390,7 +390,7 @@ int main(int argc, char **argv)
     raise_file_limit();
     signal(SIGTERM, stop);
     prctl(PR_SET_TIMERSLACK, 1UL); /* requests leave exactly when they are due */
-    if (opt.weights[OP_DENIED])
+    if (opt.weights[OP_DENIED] || opt.weights[OP_WAIT])
         hold(ID_IN_THE_WAY | 1, opt.connections * opt.in_flight);
     if (opt.held)
         hold(ID_HELD, opt.held);

@@ -27,6 +27,8 @@ enum op {
     OP_DENIED, /* LOCK of a range that another owner holds */
     OP_MON,    /* SM_MON, then SM_UNMON */
     OP_NULL,   /* NLM NULL */
+    OP_WAIT,   /* a blocking LOCK of what another owner holds, then CANCEL */
+    OP_SHARE,  /* SHARE, then UNSHARE, of a file that no other owner opens */
     OPS,
 };
 

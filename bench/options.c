@@ -32,7 +32,7 @@ static const struct rule {
     {"port", COUNT, &opt.port, 1, 65535, "its port (4045)"},
     {"udp", FLAG, &opt.udp, 0, 0, "over UDP instead of TCP"},
     {"mix", TEXT, &opt.mix_text, 0, 0,
-     "lock, test, denied, mon or null; or several with weights,\n"
+     "lock, test, denied, mon, null, wait or share; or several with weights,\n"
      "                     as in lock:4,test:4,denied:2 (lock)"},
     {"connections", COUNT, &opt.connections, 1, 1000000, "(8)"},
     {"in-flight", COUNT, &opt.in_flight, 1, 65536, "requests in flight on each (16)"},

@@ -12,20 +12,26 @@ enum {
     PROC_NULL = 0,
     PROC_TEST = 1,
     PROC_LOCK = 2,
+    PROC_CANCEL = 3,
     PROC_UNLOCK = 4,
+    PROC_SHARE = 20,
+    PROC_UNSHARE = 21,
     PROC_MON = 2,
     PROC_UNMON = 3,
     STAT_GRANTED = 0,
     STAT_DENIED = 1,
+    STAT_BLOCKED = 3,
+    SHARE_DENY_WRITE = 2,
+    SHARE_READ = 1,
     REPLY_HEAD = 24, /* bytes of a reply's header: xid, REPLY, accepted, verifier, status */
     RANGE = 10,
 };
 
-const char *const op_names[OPS] = {"lock", "test", "denied", "mon", "null"};
+const char *const op_names[OPS] = {"lock", "test", "denied", "mon", "null", "wait", "share"};
 
 unsigned op_steps(enum op op)
 {
-    return op == OP_LOCK || op == OP_MON ? 2 : 1;
+    return op == OP_LOCK || op == OP_MON || op == OP_WAIT || op == OP_SHARE ? 2 : 1;
 }
 
 /* Writes the file handle: a file for each id, or a range of a file that was given. Each run has
@@ -43,22 +49,34 @@ static uint8_t *put_file(uint8_t *p, uint32_t id, uint32_t pid)
     return put_opaque(p, made_up, sizeof(made_up));
 }
 
-/* Writes the lock that a slot wants, or the one of the other owner that stands in its way. */
-static uint8_t *put_lock(uint8_t *p, uint32_t id, bool other)
+static uint32_t our_pid(void)
 {
     static uint32_t pid;
-    char oh[16];
 
     if (!pid)
         pid = (uint32_t)getpid();
+    return pid;
+}
+
+/* Writes the caller, the file and the owner of a slot, or of the other owner. */
+static uint8_t *put_owner(uint8_t *p, uint32_t id, bool other)
+{
+    char oh[16];
+
     memset(oh, 'o', sizeof(oh));
     memcpy(oh, &id, sizeof(id));
     oh[15] = other ? 'b' : 'a';
     p = put_opaque(p, other ? "other" : "bench", 5);
-    p = put_file(p, id, pid);
-    p = put_opaque(p, oh, sizeof(oh));
+    p = put_file(p, id, our_pid());
+    return put_opaque(p, oh, sizeof(oh));
+}
+
+/* Writes the lock that a slot wants, or the one of the other owner that stands in its way. */
+static uint8_t *put_lock(uint8_t *p, uint32_t id, bool other)
+{
+    p = put_owner(p, id, other);
     p = put32(p, id);
-    p = put64(p, opt.file_count ? ((uint64_t)pid << 32 | id) * 100 : 0);
+    p = put64(p, opt.file_count ? ((uint64_t)our_pid() << 32 | id) * 100 : 0);
     return put64(p, RANGE);
 }
 
@@ -67,14 +85,31 @@ static uint8_t *put_cookie(uint8_t *p, uint32_t xid)
     return put_opaque(p, &xid, sizeof(xid));
 }
 
-static uint8_t *put_lockargs(uint8_t *p, uint32_t xid, uint32_t id, bool other)
+static uint8_t *put_lockargs(uint8_t *p, uint32_t xid, uint32_t id, bool block, bool other)
 {
     p = put_cookie(p, xid);
-    p = put32(p, 0); /* block */
+    p = put32(p, block);
     p = put32(p, 1); /* exclusive */
     p = put_lock(p, id, other);
     p = put32(p, 0);    /* reclaim */
     return put32(p, 1); /* state */
+}
+
+static uint8_t *put_cancelargs(uint8_t *p, uint32_t xid, uint32_t id)
+{
+    p = put_cookie(p, xid);
+    p = put32(p, 1); /* block */
+    p = put32(p, 1); /* exclusive */
+    return put_lock(p, id, false);
+}
+
+static uint8_t *put_shareargs(uint8_t *p, uint32_t xid, uint32_t id)
+{
+    p = put_cookie(p, xid);
+    p = put_owner(p, id, false);
+    p = put32(p, SHARE_DENY_WRITE);
+    p = put32(p, SHARE_READ);
+    return put32(p, 0); /* reclaim */
 }
 
 /* Writes an address as name: rpc.statd would ask a resolver for any other name. */
@@ -107,7 +142,7 @@ size_t request_build(enum op op, unsigned step, uint32_t xid, uint32_t id, uint8
     case OP_LOCK:
         if (step == 0) {
             p = put_head(p, xid, NLM, 4, PROC_LOCK);
-            p = put_lockargs(p, xid, id, false);
+            p = put_lockargs(p, xid, id, false, false);
         } else {
             p = put_head(p, xid, NLM, 4, PROC_UNLOCK);
             p = put_cookie(p, xid);
@@ -122,7 +157,7 @@ size_t request_build(enum op op, unsigned step, uint32_t xid, uint32_t id, uint8
         break;
     case OP_DENIED:
         p = put_head(p, xid, NLM, 4, PROC_LOCK);
-        p = put_lockargs(p, xid, id | ID_IN_THE_WAY, false);
+        p = put_lockargs(p, xid, id | ID_IN_THE_WAY, false, false);
         break;
     case OP_MON:
         p = put_head(p, xid, NSM, 1, step == 0 ? PROC_MON : PROC_UNMON);
@@ -131,6 +166,15 @@ size_t request_build(enum op op, unsigned step, uint32_t xid, uint32_t id, uint8
             memset(p, 'p', 16);
             p += 16;
         }
+        break;
+    case OP_WAIT:
+        p = put_head(p, xid, NLM, 4, step == 0 ? PROC_LOCK : PROC_CANCEL);
+        p = step == 0 ? put_lockargs(p, xid, id | ID_IN_THE_WAY, true, false)
+                      : put_cancelargs(p, xid, id | ID_IN_THE_WAY);
+        break;
+    case OP_SHARE:
+        p = put_head(p, xid, NLM, 4, step == 0 ? PROC_SHARE : PROC_UNSHARE);
+        p = put_shareargs(p, xid, id);
         break;
     default:
         p = put_head(p, xid, NLM, 4, PROC_NULL);
@@ -142,7 +186,7 @@ size_t request_hold(uint32_t xid, uint32_t id, uint8_t out[REQUEST_MAX])
 {
     uint8_t *p = put_head(out + MARK, xid, NLM, 4, PROC_LOCK);
 
-    return finish(out, put_lockargs(p, xid, id, true));
+    return finish(out, put_lockargs(p, xid, id, false, true));
 }
 
 /* ---- checking ---- */
@@ -172,7 +216,10 @@ bool reply_check(enum op op, unsigned step, uint32_t xid, const uint8_t *reply, 
     switch (op) {
     case OP_LOCK:
     case OP_TEST:
+    case OP_SHARE:
         return nlm_stat_is(xid, reply, len, STAT_GRANTED);
+    case OP_WAIT:
+        return nlm_stat_is(xid, reply, len, step == 0 ? STAT_BLOCKED : STAT_GRANTED);
     case OP_DENIED:
         return nlm_stat_is(xid, reply, len, STAT_DENIED);
     case OP_MON: /* the answers: MON has STAT_SUCC and a state, UNMON a state */

@@ -15,7 +15,7 @@ from holdfast_test.daemon import PORT, Daemon, wait_until
 BENCH, NOTHING = os.environ["HOLDFAST_BENCH"], os.environ["HOLDFAST_NOTHING"]
 BUILD, TOOLS = Path(os.environ["HOLDFAST_BUILD"]), Path(__file__).parents[2] / "bench"
 NOTHING_PORT = 5000
-MIXES = ("lock", "test", "denied", "mon", "null", "lock:4,test:4,denied:2", "mon,null:3")
+MIXES = ("lock", "test", "denied", "mon", "null", "wait", "share", "lock:4,test:4,denied:2", "mon,null:3")
 
 
 def bench(*arguments, port=PORT):

@@ -27,6 +27,7 @@ VOLATILE = ("locks.durable=no", *ASLEEP)
 # Without a store on disk there is none by default, so that the rows without it say what it costs.
 HISTORY = "history.path={path}"
 DURABLE = ("store.backend=lmdb", *ASLEEP)
+NEEDED = ("recovery.notify=needed", *DURABLE)
 ONE, LINE, MANY = ("--connections 1 --in-flight 1", "--connections 1 --in-flight 64",
                    "--connections 8 --in-flight 16")
 
@@ -38,6 +39,10 @@ INSTRUCTIONS = {
     "LOCK/UNLOCK 1 x 64, durable=no, history of all": ((*VOLATILE, HISTORY, "history.longer_than=0"), LINE),
     "TEST 1 x 64": (VOLATILE, "--mix test " + LINE),
     "SM_MON/UNMON 1 x 1, memory store": (ASLEEP, "--mix mon " + ONE),
+    "LOCK that waits/CANCEL 1 x 1, notify=always": (DURABLE, "--mix wait " + ONE),
+    "LOCK that waits/CANCEL 1 x 1, notify=needed": (NEEDED, "--mix wait " + ONE),
+    "SHARE/UNSHARE 1 x 1, notify=always": (DURABLE, "--mix share " + ONE),
+    "SHARE/UNSHARE 1 x 1, notify=needed": (NEEDED, "--mix share " + ONE),
 }
 SYSTEM_CALLS = {
     "LOCK/UNLOCK 1 x 1, durable=no": (VOLATILE, ONE, SINGLY),
