@@ -132,6 +132,13 @@ def restarts_that_no_client_notices():
 
 
 @tap.test
+def takeovers_that_no_client_notices():
+    """REC-01a, REC-03, HA-05: the same for a service that moves, and whose database fails over: each takeover keeps the state number."""
+    play("pair-needed", 6, "short-12", kinds=[Nemesis.kill_owner, Nemesis.stop_owner, Nemesis.move_service, Nemesis.unplug_owner,
+                                              Nemesis.fail_over_database], **SHORT)
+
+
+@tap.test
 def mutants_are_found():
     """The checker is not blind: a few bugs in the daemon are found at once."""
     for name in mutants.QUICK:
