@@ -93,9 +93,8 @@ static void a_client_that_moves_finds_its_locks(void **state)
     assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED);
     come_from(w, 7);
     assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
-    assert_true(
-        /* It would find nothing, and leave the lock in place. */
-        ASK(w, hf_core_unlock, .client = 1).silent);
+    /* It would find nothing, and leave the lock in place. */
+    assert_true(ASK(w, hf_core_unlock, .client = 1).silent);
     assert_int_equal(TEST(w, .client = 1), GRACE);
     call = question(w);
     is_to(&call, world_addr(1));
@@ -281,6 +280,27 @@ static void a_failed_commit_takes_the_move_back(void **state)
     w->by_hand = false;
     world_step(w);
     assert_int_equal(LOCK(w, .client = 1), GRANTED);
+}
+
+/* SEC-02: a move that is undone charges the client to its old address again: another client at the
+ * new one has that address's quota for itself. */
+static void a_move_that_is_undone_changes_no_account(void **state)
+{
+    struct world *w = *state;
+    struct hf_outcall_attempt call;
+
+    w->config.limits.clients_per_host = 1;
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    w->by_hand = true;
+    come_from(w, 7);
+    LOCK(w, .client = 1);
+    call = question(w);
+    silence(w, &call);
+    assert_true(world_commit_one(w, HF_EIO));
+    w->by_hand = false;
+    world_step(w);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g"), GRANTED);
 }
 
 /* A client that has had many addresses forgets the oldest. */
@@ -626,6 +646,7 @@ int main(void)
         CASE(a_restart_knows_the_address),
         CASE(a_client_that_is_not_vouched_for_any_more),
         CASE(a_failed_commit_takes_the_move_back),
+        CASE(a_move_that_is_undone_changes_no_account),
         CASE(the_oldest_address_goes),
         CASE(a_notice_from_another_address_counts),
         CASE(a_forged_notice_from_a_vouched_address_is_refuted),

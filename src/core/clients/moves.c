@@ -137,6 +137,7 @@ static void revert_move(struct hf_core *core, const struct hf_undo *entry)
     struct move *move = entry->object;
     struct hf_client *client = move->client;
     bool leads = hf_addr_same_host(&client->addr, &move->to);
+    struct hf_host *host;
 
     if (leads && is_taken(core, client, &move->from)) {
         client->misplaced = true;
@@ -147,8 +148,13 @@ static void revert_move(struct hf_core *core, const struct hf_undo *entry)
         hf_alias_set_addr(core, move->alias, &move->before);
     else if (move->alias)
         hf_client_drop_alias(core, move->alias);
-    if (leads)
+    if (leads) {
         relocate(core, client, &move->from);
+        /* Without memory the account stays that of the new address, until the next move. */
+        host = hf_host_get(core, &move->from);
+        if (host)
+            change_account(core, client, host);
+    }
     keep_move(core, entry);
 }
 
