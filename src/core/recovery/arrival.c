@@ -12,7 +12,6 @@
  * locks, and its UNLOCK would find nothing. Where the operator says that the client uses several
  * addresses at once, nobody is asked.
  */
-#include "base/programs.h"
 #include "core/clients/clients.h"
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
@@ -20,12 +19,10 @@
 #include "core/wait/wait.h"
 
 enum {
-    TIMEOUT_MS = 2000,
     /* How long an answer of the old address counts; within this time a request that was put off is
      * repeated. */
     RECENT_MS = 60000,
     PAUSE_MS = 1000, /* the pause after a question that could not be sent */
-    SM_STAT_PROC = 1,
 };
 
 static struct hf_client *client_of(struct hf_outcall *outcall)
@@ -44,18 +41,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
     const struct hf_client *client = client_of(outcall);
 
     (void)now;
-    out->kind = HF_OUTCALL_STAT;
-    out->client_id = client->id;
-    out->host = client->name;
-    out->to[0] = client->addr;
-    out->n_to = 1;
-    out->from = client->m.local;
-    out->transport = HF_TRANSPORT_TCP;
-    out->prog = HF_PROGRAM_NSM;
-    out->vers = 1;
-    out->proc = SM_STAT_PROC;
-    if (core->config.call_timeout_ms > TIMEOUT_MS)
-        out->timeout_ms = TIMEOUT_MS;
+    hf_verify_ask(core, client, &client->addr, out);
 }
 
 static void tell(struct hf_core *core, enum hf_event_kind kind, const struct hf_client *client,

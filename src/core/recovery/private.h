@@ -86,6 +86,11 @@ struct hf_client_recovery {
 bool hf_arrival_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                          int32_t state);
 
+/* Fills in a question (SM_STAT) to the status monitor at this address: which state number does the
+ * client's host have? */
+void hf_verify_ask(const struct hf_core *core, const struct hf_client *client,
+                   const struct hf_addr *at, struct hf_outcall_attempt *out);
+
 /* Sends our restart notice to the client's present address, if it went unanswered at the old
  * one. */
 void hf_notice_follow(struct hf_core *core, struct hf_client *client);

@@ -44,17 +44,13 @@ static struct hf_verification *verification_of(struct hf_client *client)
     return &hf_recovery_of(client)->verification;
 }
 
-static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                  struct hf_outcall_attempt *out)
+void hf_verify_ask(const struct hf_core *core, const struct hf_client *client,
+                   const struct hf_addr *at, struct hf_outcall_attempt *out)
 {
-    struct hf_client *client = client_of(outcall);
-    struct hf_verification *v = verification_of(client);
-
-    v->asked_ms = now.mono_ms;
     out->kind = HF_OUTCALL_STAT;
     out->client_id = client->id;
     out->host = client->name;
-    out->to[0] = v->from.family != HF_ADDR_NONE ? v->from : client->addr;
+    out->to[0] = *at;
     out->n_to = 1;
     out->from = client->m.local;
     out->transport = HF_TRANSPORT_TCP;
@@ -63,6 +59,16 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
     out->proc = SM_STAT_PROC;
     if (core->config.call_timeout_ms > TIMEOUT_MS)
         out->timeout_ms = TIMEOUT_MS;
+}
+
+static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                  struct hf_outcall_attempt *out)
+{
+    struct hf_client *client = client_of(outcall);
+    struct hf_verification *v = verification_of(client);
+
+    v->asked_ms = now.mono_ms;
+    hf_verify_ask(core, client, v->from.family != HF_ADDR_NONE ? &v->from : &client->addr, out);
 }
 
 /* Acts on the crash notice: the client has restarted, as the notice says. */
