@@ -98,41 +98,35 @@ static const uint8_t *take(struct reader *r, size_t len)
     return p;
 }
 
+/* Reads a number of so many bytes, the most significant first. */
+static inline uint64_t get_number(struct reader *r, size_t size)
+{
+    const uint8_t *p = take(r, size);
+    uint64_t v = 0;
+
+    for (size_t i = 0; p && i < size; i++)
+        v = v << 8 | p[i];
+    return v;
+}
+
 static uint8_t get_u8(struct reader *r)
 {
-    const uint8_t *p = take(r, 1);
-
-    return p ? *p : 0;
+    return (uint8_t)get_number(r, 1);
 }
 
 static uint16_t get_u16(struct reader *r)
 {
-    const uint8_t *p = take(r, 2);
-    uint16_t v = 0;
-
-    if (p)
-        memcpy(&v, p, sizeof(v));
-    return be16toh(v);
+    return (uint16_t)get_number(r, 2);
 }
 
 static uint32_t get_u32(struct reader *r)
 {
-    const uint8_t *p = take(r, 4);
-    uint32_t v = 0;
-
-    if (p)
-        memcpy(&v, p, sizeof(v));
-    return be32toh(v);
+    return (uint32_t)get_number(r, 4);
 }
 
 static uint64_t get_u64(struct reader *r)
 {
-    const uint8_t *p = take(r, 8);
-    uint64_t v = 0;
-
-    if (p)
-        memcpy(&v, p, sizeof(v));
-    return be64toh(v);
+    return get_number(r, 8);
 }
 
 static bool get_bool(struct reader *r)
