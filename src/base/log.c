@@ -170,10 +170,6 @@ static void put_value(struct line *line, const struct hf_field *field, bool alwa
         hf_format(text, sizeof(text), "%" PRIu64, field->u);
         put_str(line, text);
         return;
-    case HF_FIELD_REAL:
-        hf_format(text, sizeof(text), "%.6g", field->real);
-        put_str(line, text);
-        return;
     case HF_FIELD_ADDR:
         bytes = hf_bytes_str(field->addr->port ? hf_addr_format_port(field->addr, text)
                                                : hf_addr_format(field->addr, text));

@@ -28,14 +28,7 @@
 enum hf_log_level { HF_LOG_ERROR, HF_LOG_WARN, HF_LOG_INFO, HF_LOG_DEBUG };
 enum hf_log_format { HF_LOG_TEXT, HF_LOG_JSON };
 
-enum hf_field_type {
-    HF_FIELD_END,
-    HF_FIELD_BYTES,
-    HF_FIELD_INT,
-    HF_FIELD_UINT,
-    HF_FIELD_REAL,
-    HF_FIELD_ADDR
-};
+enum hf_field_type { HF_FIELD_END, HF_FIELD_BYTES, HF_FIELD_INT, HF_FIELD_UINT, HF_FIELD_ADDR };
 
 struct hf_field {
     const char *key;
@@ -44,7 +37,6 @@ struct hf_field {
         struct hf_bytes bytes;
         int64_t i;
         uint64_t u;
-        double real;
         const struct hf_addr *addr;
     };
 };
@@ -54,7 +46,6 @@ struct hf_field {
 #define HF_BYTES(k, v) ((struct hf_field){.key = (k), .type = HF_FIELD_BYTES, .bytes = (v)})
 #define HF_INT(k, v)   ((struct hf_field){.key = (k), .type = HF_FIELD_INT, .i = (v)})
 #define HF_UINT(k, v)  ((struct hf_field){.key = (k), .type = HF_FIELD_UINT, .u = (v)})
-#define HF_REAL(k, v)  ((struct hf_field){.key = (k), .type = HF_FIELD_REAL, .real = (v)})
 #define HF_ADDR(k, v)  ((struct hf_field){.key = (k), .type = HF_FIELD_ADDR, .addr = (v)})
 
 /* Sets the level and format of the log. Before the first call the log writes text, from level info

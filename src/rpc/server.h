@@ -84,12 +84,9 @@ struct hf_rpc_server_config {
 
 enum {
     HF_RPC_CONNECTIONS_DEFAULT = 16384,
-    HF_RPC_CONNECTIONS_PER_HOST_DEFAULT = 256,
-    HF_RPC_CALLS_PER_HOST_DEFAULT = 4096,
     HF_RPC_UNREAD_DEFAULT = 32 * 1024 * 1024,
-    HF_RPC_IDLE_MS_DEFAULT =
-        /* longer than a Linux client, which closes its idle connections after 5 minutes */
-    6 * 60 * 1000,
+    /* A Linux client closes its idle connections earlier, after 5 minutes. */
+    HF_RPC_IDLE_MS_DEFAULT = 6 * 60 * 1000,
     HF_RPC_STALL_MS_DEFAULT = 30 * 1000,
 };
 

@@ -60,10 +60,9 @@ enum { HF_COMMIT_FLUSH_MS = 10 };
 
 struct hf_committer_config {
     uint32_t give_up_ms; /* how long to keep trying to reach the store; 0: one attempt */
-    void (*wake)(
-        /* Tells the loop that there is something to collect. It runs on the commit thread and must
-         * not block; the daemon passes uv_async_send. */
-        void *ctx);
+    /* Tells the loop that there is something to collect. It runs on the commit thread and must
+     * not block; the daemon passes uv_async_send. */
+    void (*wake)(void *ctx);
     void *ctx;
     bool leased; /* the store has a lease, which each batch renews */
     /* How long the commit thread polls for the next batch before it sleeps (base/busy_poll.h); 0:
