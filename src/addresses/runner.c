@@ -210,12 +210,10 @@ static void begin_take(struct runner *r, uint64_t now)
         take_failed(r, rv, "the hook failed");
 }
 
-/*
- * Judges a hook that has ended well. If the host lacks an address that it had since the last drop,
- * the take has failed. If the hook added an address that went before the hook ended, this is a loss
- * like any other, and is looked for at once. An address that the host never had belongs to no
- * interface: a hook may do other things with such an address.
- */
+/* Judges a take whose hook has ended well. If the host lacks an address that it had since the last
+ * drop, the take has failed. An address that the hook added, and that was lost before the hook
+ * ended, counts as lost later: the runner checks for it at once. An address that the host never had
+ * belongs to no interface, because a hook may do other things with such an address. */
 static void taken(struct runner *r)
 {
     int present = hf_addresses_present(r->config->addresses, r->config->n_addresses);

@@ -136,7 +136,7 @@ static void draw(struct screen *s)
     (void)fflush(stdout);
 }
 
-/* ---- looking at one ---- */
+/* ---- looking at one row ---- */
 
 static void look_at_one(struct screen *s)
 {

@@ -64,7 +64,8 @@ int hf_term_listen(struct hf_daemon *d)
         return rv;
     hf_new_core_warn(&d->options->config);
     hf_rpc_client_attach(term->engine.client, term->server);
-    /* goes backwards, because the address that is set last wins */
+    /* The loop goes backwards, because of several addresses of one family, the one that is set last
+     * counts. */
     for (unsigned i = own->n; i-- > 0;)
         hf_rpc_client_set_source(term->engine.client, &own->list[i]);
     hf_administration_switch(&d->administration, &term->engine, term->server);

@@ -25,7 +25,8 @@ static bool lock(int fd, int how, unsigned tries)
 
 void hf_rpcbind_share_join(struct hf_rpcbind_share *share, const char *path)
 {
-    enum { TRIES = 100 }; /* for five seconds, in which the last daemon removes its registrations */
+    /* Together five seconds, in which the last daemon can remove its registrations. */
+    enum { TRIES = 100 };
     /* Open the file so that only root, or the user we run as, can open it: a user who holds a lock
      * on it would keep daemons from starting, and from removing their registrations. */
     int fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
