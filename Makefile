@@ -33,8 +33,7 @@ demo: build ## The daemon with played clients that lock, wait, crash and come ba
 
 # What a developer runs at each change.
 check: format-check | build-asan/build.ninja ## Format, unit and RPC tests: below a minute from a built tree
-	@ninja -C build-asan
-	@scripts/run-tests build-asan --suite unit --suite rpc
+	@scripts/run-tests build-asan --build --suite unit --suite rpc
 
 test: all format-check | build-asan/build.ninja ## Everything that can be tested; as root
 	@ninja -C build-asan all meson-test-prereq
