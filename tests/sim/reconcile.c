@@ -405,7 +405,7 @@ static void check_kept(struct sim_world *world, const struct sim_seen *now)
 
                 releasing[o / SIM_PROCS] |= goes;
                 if (model->causes.rolled_back && model->notice[o / SIM_PROCS].pending)
-                    /* The host has again what it had before. */
+                    /* The host holds again what it held before the release. */
                     model->kept.mode[f][c][o] = SIM_FREE;
                 if (model->causes.rolled_back && now->unreclaimed.mode[f][c][o] != SIM_FREE)
                     model->kept.mode[f][c][o] = SIM_FREE; /* the host's reclaim was undone */

@@ -194,7 +194,7 @@ const uint64_t sim_known_seeds[] = {
     90204907, /* the simulator: a late notice of an incarnation that a forged notice had ended */
     90214357, /* the operator released a file, and a waiter's registration stayed for ever */
     90239204,
-    90255010, /* the simulator: callbacks that wait for no commit; refused after a notice */
+    90255010, /* the simulator: callbacks that wait for no commit, and are refused after a notice */
     90239916, 90269962, /* the reclaim of a lock that its owner had by NM_LOCK was not recorded */
     1435,               /* a shared grant over an exclusive lock got by NM_LOCK was not recorded */
     70159326, 126029,   /* the simulator: owners lose locks in the event that grants others */
@@ -203,7 +203,7 @@ const uint64_t sim_known_seeds[] = {
     958,      /* a lock that came back after SM_SIMU_CRASH counted as reclaimed */
     13031,    /* the simulator: a FREE_ALL after a notice that was never verified */
     14696,    /* the simulator: a state that was told before another one was believed */
-    496, 10436, 5096,     /* the simulator: refused grants, reclaims and limits */
+    496, 10436, 5096,     /* the simulator misjudged refused grants, reclaims and limits */
     110010181, 110028932, /* shares of before a start hold up an UNLOCK after limits were lowered */
     110003578, 110019088, 110017632, /* the simulator: locks of which a notice brought no news */
     110018596, /* the simulator: the incarnation of a lock that comes back from the disk */

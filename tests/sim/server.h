@@ -101,7 +101,7 @@ struct sim_server {
     bool continued;         /* this run continues where the last one ended, as it must */
     bool recorded;          /* the run whose epoch is on the disk records locks */
     uint32_t late_hosts;    /* hosts that know us by an address which is not up yet */
-    uint64_t late_until_ms; /* when that address comes up */
+    uint64_t late_until_ms; /* when the addresses that are late come up */
     bool tail_lost;         /* a crash of the host: until grace ends, locks may be unknown */
     /* Locks that became unknown in such a crash, and were not reclaimed since. */
     struct sim_oracle lost;

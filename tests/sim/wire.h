@@ -41,10 +41,11 @@ struct sim_asked {
     bool undecided;  /* the answer waits for a notice to be verified, and then for a commit */
     uint8_t news_of; /* notice: the hosts (bits) of whose restart the server learned by it */
     uint64_t seq;    /* UNLOCK: the answer waits for this commit, */
-    uint64_t called; /* and then for the callbacks to its owner in the range, up to this one */
-    bool receipt;    /* message: its RPC reply, which is not the answer, was sent */
-    bool said;       /* `heard` has the answer */
-    bool hushed;     /* the answer is not sent */
+    /* UNLOCK: then it waits for the callbacks to its owner in the range, up to this one. */
+    uint64_t called;
+    bool receipt; /* message: its RPC reply, which is not the answer, was sent */
+    bool said;    /* `heard` has the answer */
+    bool hushed;  /* the answer is not sent */
     struct sim_heard heard;
 };
 
