@@ -10,7 +10,6 @@
 
 #include "addresses/private.h"
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/error.h"
 
 struct hf_addresses {

@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #include "base/addr.h"
-#include "base/error.h"
 
 enum { ADDRESSES_MAX = 64, COUNT_MAX = 100, INTERVAL_MS_MAX = 60000 };
 

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/error.h"
 #include "base/quote.h"
 
 static bool read_id(struct hf_bytes text, uint64_t *out)

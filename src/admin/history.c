@@ -10,9 +10,7 @@
 
 #include "admin/private.h"
 #include "admin/values.h"
-#include "base/error.h"
 #include "base/quote.h"
-#include "base/text.h"
 
 enum { LIMIT_DEFAULT = 100 };
 

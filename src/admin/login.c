@@ -7,7 +7,6 @@
 
 #include "admin/private.h"
 #include "admin/sessions.h"
-#include "admin/values.h"
 #include "base/log.h"
 #include "base/text.h"
 

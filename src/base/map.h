@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
-#include "base/list.h"
 
 struct hf_map_node {
     struct hf_map_node *next;

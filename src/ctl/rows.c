@@ -6,7 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/error.h"
 #include "base/network.h"
 #include "base/text.h"
 #include "ctl/ctl.h"

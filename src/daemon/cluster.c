@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "daemon/coherence.h"
 #include "daemon/daemon.h"
 #include "daemon/term.h"

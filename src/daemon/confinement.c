@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "daemon/administration.h"
 #include "daemon/recorder.h"

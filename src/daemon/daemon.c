@@ -7,7 +7,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/trust.h"

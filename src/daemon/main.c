@@ -10,7 +10,6 @@
 
 #include "admin/admin.h"
 #include "base/assert.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "confine/confine.h"

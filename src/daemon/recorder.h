@@ -7,7 +7,6 @@
 #define HF_DAEMON_RECORDER_H
 
 #include "base/histogram.h"
-#include "core/core.h"
 #include "daemon/config.h"
 #include "daemon/named_lines.h"
 #include "history/history.h"

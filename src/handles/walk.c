@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 
 void hf_walk_init(struct hf_walk *walk, struct hf_exports *exports, struct hf_places *places,
                   uint64_t max)

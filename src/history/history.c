@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "history/private.h"

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hex.h"
-#include "base/text.h"
 #include "namesd/confine.h"
 #include "namesd/server.h"
 #include "namesd/settings.h"

@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "base/assert.h"
 #include "nlm/nlm_private.h"
 
 enum { RES_TIMEOUT_MS = 5000 };

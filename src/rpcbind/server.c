@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/programs.h"
 #include "base/socket.h"
-#include "base/text.h"
 #include "proto/rpcbind.h"
 #include "rpcbind/table.h"
 

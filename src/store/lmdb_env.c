@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "store/backend.h"

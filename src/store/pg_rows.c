@@ -6,7 +6,6 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/text.h"
 
 /* PostgreSQL's type numbers for array elements (pg_type), which never change. */
 enum pg_type {

@@ -17,7 +17,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/clients/clients.h"
 #include "core/internal.h"
 #include "core/recovery/private.h"
 

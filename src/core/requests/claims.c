@@ -2,7 +2,6 @@
 #include "core/claims/claims.h"
 
 #include "core/common/timer.h"
-#include "core/core.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
 #include "core/recovery/recovery.h"

@@ -22,7 +22,6 @@
  * then: a wrong DEADLCK would hurt a healthy client, and the search is made again when the client
  * repeats its request.
  */
-#include "core/common/range.h"
 #include "core/internal.h"
 #include "core/table/table.h"
 #include "core/wait/private.h"
