@@ -102,6 +102,18 @@ def no_rpc_statd_starts_beside_a_unit_that_runs():
 
 
 @tap.test
+def systemd_never_gives_a_unit_up():
+    """COH-04: systemd starts a unit 5 times in 10 s at most, if the unit does not say otherwise; after that it stays down, and systemd
+    drops the files that it kept for it. A unit that is started again at once says otherwise, or pauses for so long that it never comes to that."""
+    units = [path for path in PACKAGING.glob("*.service.in") if re.search("^Restart=always$", path.read_text(), re.M)]
+    assert {"holdfastd.service.in", "holdfast-keeper.service.in"} <= {path.name for path in units}
+    for path in units:
+        pause, of = re.search(r"^RestartSec=(\d+)(ms)?$", path.read_text(), re.M).groups()
+        slow = int(pause) / (1000 if of else 1) * 5 >= 10
+        assert slow or re.search("^StartLimitIntervalSec=0$", path.read_text(), re.M), path.name
+
+
+@tap.test
 def a_neighbour_that_restarts_holds_new_locks_back():
     """GRC-04: its drop-in calls holdfastctl before it stops and before it starts, where the keeper runs and only there; not with a
     failure that keeps the neighbour from starting."""
