@@ -68,7 +68,7 @@ def status(machine):
 
 def paths(machine):
     """Of the files with locks, as holdfast-namesd names them."""
-    return [lock["path"] for lock in json.loads(machine.run("holdfastctl", "locks", "--json"))["locks"]]
+    return [lock.get("path") for lock in json.loads(machine.run("holdfastctl", "locks", "--json"))]
 
 
 def held_seconds(machine):
