@@ -58,6 +58,7 @@ enum hf_claim_outcome {
     HF_CLAIM_STALE,      /* the file no longer exists */
     HF_CLAIM_READ_ONLY,  /* the file cannot be opened for writing */
     HF_CLAIM_UNMIRRORED, /* the kernel cannot lock this file, or its locks there mean nothing */
+    HF_CLAIM_FULL,       /* the keeper can open no more files until one is released */
     HF_CLAIM_CANCELLED,  /* the WAIT was cancelled */
     HF_CLAIM_OUTCOMES,
 };

@@ -130,6 +130,8 @@ static enum hf_claim_outcome outcome_of(uint32_t status)
     case HF_KEEPER_READ_ONLY:
     case HF_KEEPER_EXECUTED:
         return HF_CLAIM_READ_ONLY;
+    case HF_KEEPER_TOO_MANY_FILES:
+        return HF_CLAIM_FULL;
     default:
         return HF_CLAIM_UNMIRRORED;
     }
@@ -195,6 +197,10 @@ static void on_result(void *ctx, const struct hf_keeper_result *result)
     if (claim.outcome == HF_CLAIM_UNMIRRORED)
         hf_log_limited(HF_LOG_WARN, "the kernel cannot hold a lock for us",
                        HF_STR("reason", hf_keeper_status_text(result->status)));
+    if (claim.outcome == HF_CLAIM_FULL)
+        hf_log_limited(HF_LOG_WARN, "the kernel cannot hold a lock for us",
+                       HF_STR("reason", hf_keeper_status_text(result->status)),
+                       HF_STR("advice", "raise files= and LimitNOFILE= of holdfast-keeper"));
     if ((result->id >> 63) == 0)
         note_time(c);
     c->broken = hf_core_claim_done(c->service->core, hf_service_now(c->service), &claim) < 0;

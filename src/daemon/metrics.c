@@ -364,7 +364,8 @@ static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out
     const struct hf_counters *c = hf_core_counters(engine->service.core);
     const struct labelled refused[] = {{"stale", c->claims_refused[HF_CLAIM_STALE]},
                                        {"read_only", c->claims_refused[HF_CLAIM_READ_ONLY]},
-                                       {"unmirrored", c->claims_refused[HF_CLAIM_UNMIRRORED]}};
+                                       {"unmirrored", c->claims_refused[HF_CLAIM_UNMIRRORED]},
+                                       {"full", c->claims_refused[HF_CLAIM_FULL]}};
     struct hf_view_status s;
 
     hf_core_view_status(engine->service.core, hf_service_now(&engine->service), &s);

@@ -187,7 +187,7 @@ void keeper_step(struct world *w)
         if (!w->calm && sim_rng_one_in(&w->rng, w->later)) {
             result.outcome = HF_CLAIM_LATER;
         } else if (!w->calm && sim_rng_one_in(&w->rng, w->unmirrored)) {
-            result.outcome = HF_CLAIM_UNMIRRORED;
+            result.outcome = sim_rng_one_in(&w->rng, 2) ? HF_CLAIM_UNMIRRORED : HF_CLAIM_FULL;
             for (unsigned c = op.range.first; c <= op.range.last; c++)
                 w->refused[op.range.file][c] |= op.claim.kind == HF_CLAIM_RAISE;
         } else if (holder >= 0) {

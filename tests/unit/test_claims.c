@@ -443,6 +443,42 @@ static void a_restart_asks_for_no_more_ranges_than_the_limit(void **state)
     assert_true(hf_core_claims_ready(w->core));
 }
 
+/* COH-14: given a keeper that may open fewer files than are locked, at a start or because the
+ * configuration grants what is not mirrored, when a file is released, then one that had no room is
+ * held by the kernel. Nothing is asked again before that. */
+static void a_file_that_is_released_makes_room_for_another(void **state)
+{
+    struct world *w = *state;
+    unsigned full;
+
+    assert_int_equal(LOCKED(w, .fh = "f", .len = 10), GRANTED);
+    assert_int_equal(LOCKED(w, .fh = "g", .len = 10), GRANTED);
+    world_crash(w);
+    start_again(w);
+    assert_int_equal(kernel.n, 2);
+    full = hf_bytes_equal(kernel.ops[0].fh, hf_bytes_str("g")) ? 0 : 1;
+    say(w, full, HF_CLAIM_FULL);
+    say(w, 1 - full, HF_CLAIM_DONE);
+    kernel.n = 0;
+    flush(w);
+    world_later(w, 5000);
+    flush(w);
+    assert_int_equal(kernel.n, 0);
+    assert_true(hf_core_claims_ready(w->core));
+    assert_int_equal(world_status(w).unmirrored_files, 1);
+    assert_int_equal(UNLOCK(w, .fh = "f", .len = 10), GRANTED);
+    flush(w);
+    flush(w);
+    assert_int_equal(kernel.n, 2);
+    assert_int_equal(kernel.ops[0].kind, HF_CLAIM_SET);
+    assert_int_equal(kernel.ops[1].kind, HF_CLAIM_RAISE);
+    assert_true(hf_bytes_equal(kernel.ops[1].fh, hf_bytes_str("g")));
+    answer(w);
+    flush(w);
+    assert_int_equal(world_status(w).unmirrored_files, 0);
+    assert_int_equal(world_status(w).claimed_files, 1);
+}
+
 /* COH-11: the keeper has no room for another wait: the core asks again after a while. */
 static void a_wait_without_a_place_is_tried_again(void **state)
 {
@@ -869,6 +905,7 @@ int main(void)
         COHERENT(what_cannot_be_mirrored_is_refused_or_counted),
         COHERENT(ranges_of_a_file_are_limited),
         COHERENT(a_restart_asks_for_no_more_ranges_than_the_limit),
+        COHERENT(a_file_that_is_released_makes_room_for_another),
         COHERENT(a_wait_without_a_place_is_tried_again),
         COHERENT(an_unlock_at_the_end_of_a_range_makes_none_more),
         COHERENT(what_cannot_be_mirrored_is_a_range),

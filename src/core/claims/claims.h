@@ -80,6 +80,8 @@ struct hf_claim_file {
     struct hf_list unreleased;
     /* Links the file into claims->later, while stretch `later` is not empty. */
     struct hf_list later_link;
+    /* Links the file into claims->full: the keeper had no room for it. */
+    struct hf_list full;
     struct hf_asks next;    /* what requests and waiters will ask for in the next round */
     struct hf_asks asks;    /* what the round in flight asks for */
     struct hf_asks answers; /* what the last round asked for, with the kernel's answers */
@@ -129,7 +131,8 @@ struct hf_claims {
     struct hf_list due, in_flight, decided, unreleased;
     struct hf_list waits, cancels;
     struct hf_list later, waits_later; /* files and waits that the next retry asks for again */
-    bool serving; /* waiters may be served: neither strict grace nor a hold is in force */
+    struct hf_list full; /* each file that is released in the kernel makes room for one of these */
+    bool serving;        /* waiters may be served: neither strict grace nor a hold is in force */
     /* Clients may hold locks that no record shows: the kernel releases nothing. */
     bool unknown;
     uint64_t next_ask; /* numbers what the kernel is asked; also dates events in between */

@@ -41,6 +41,7 @@ struct hf_claim_file *hf_claim_file_get(struct hf_core *core, struct hf_file *fi
     hf_list_init(&cf->decided);
     hf_list_init(&cf->unreleased);
     hf_list_init(&cf->later_link);
+    hf_list_init(&cf->full);
     hf_map_insert(&core->claims->files, &cf->node, hash_of(file));
     file->refs++;
     return cf;
@@ -60,6 +61,7 @@ static void del(struct hf_core *core, struct hf_claim_file *cf)
     hf_list_remove(&cf->decided);
     hf_list_remove(&cf->unreleased);
     hf_list_remove(&cf->later_link);
+    hf_list_remove(&cf->full);
     hf_map_remove(&core->claims->files, &cf->node);
     forget_asks(core, cf);
     hf_sum_free(&cf->held, core->alloc);
@@ -137,6 +139,27 @@ int hf_claim_file_raise(struct hf_core *core, struct hf_claim_file *cf, uint64_t
     return rv;
 }
 
+void hf_claim_file_full(struct hf_core *core, struct hf_claim_file *cf)
+{
+    if (!hf_list_linked(&cf->full))
+        hf_list_add_tail(&core->claims->full, &cf->full);
+}
+
+/* Asks for a file that the keeper had no room for, now that it closes another one. */
+static void use_room(struct hf_core *core)
+{
+    struct hf_claim_file *cf;
+
+    while ((cf = hf_list_first(&core->claims->full, struct hf_claim_file, full)) != NULL) {
+        hf_list_remove(&cf->full);
+        if (cf->unmirrored.n == 0)
+            continue; /* its locks have gone meanwhile */
+        (void)hf_claim_file_unmirrored(core, cf, 0, UINT64_MAX, HF_CLAIM_NONE);
+        hf_claim_file_dirty(core, cf, 0, UINT64_MAX);
+        return;
+    }
+}
+
 int hf_claim_file_set(struct hf_core *core, struct hf_claim_file *cf, uint64_t first, uint64_t last,
                       enum hf_claim_mode mode)
 {
@@ -144,6 +167,8 @@ int hf_claim_file_set(struct hf_core *core, struct hf_claim_file *cf, uint64_t f
     int rv = hf_sum_set(&cf->held, core->alloc, first, last, mode);
 
     core->claims->n_ranges += (uint64_t)cf->held.n - before;
+    if (before > 0 && cf->held.n == 0)
+        use_room(core);
     return rv;
 }
 
@@ -367,9 +392,9 @@ uint64_t hf_claims_departed_at(const struct hf_core *core, const struct hf_addr 
 int hf_claims_init(struct hf_core *core)
 {
     struct hf_claims *claims = core->claims;
-    struct hf_list *const lists[] = {&claims->due,        &claims->in_flight,  &claims->decided,
-                                     &claims->unreleased, &claims->waits,      &claims->cancels,
-                                     &claims->later,      &claims->waits_later};
+    struct hf_list *const lists[] = {&claims->due,        &claims->in_flight,   &claims->decided,
+                                     &claims->unreleased, &claims->waits,       &claims->cancels,
+                                     &claims->later,      &claims->waits_later, &claims->full};
 
     for (size_t i = 0; i < HF_COUNT_OF(lists); i++)
         hf_list_init(lists[i]);

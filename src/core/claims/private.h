@@ -25,6 +25,9 @@ void hf_claim_file_lower_again(struct hf_core *core, struct hf_claim_file *cf);
  * for the range again. Returns 0 or HF_ENOMEM. */
 int hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
                              uint64_t last, enum hf_claim_mode mode);
+
+/* Has the kernel asked for the file again when there is room for it. */
+void hf_claim_file_full(struct hf_core *core, struct hf_claim_file *cf);
 void hf_claim_file_correcting(struct hf_core *core, struct hf_claim_file *cf, bool correcting);
 
 /* Notes that the kernel goes on holding bytes of the range for no client, because releasing them

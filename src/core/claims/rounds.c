@@ -87,6 +87,8 @@ static struct hf_claim_said not_mirrored(struct hf_core *core, struct hf_claim_f
     if (core->config.grant_unmirrored && outcome != HF_CLAIM_STALE) {
         if (ask->kind == HF_CLAIM_RAISE)
             (void)hf_claim_file_unmirrored(core, cf, ask->first, ask->last, ask->mode);
+        if (outcome == HF_CLAIM_FULL)
+            hf_claim_file_full(core, cf);
         return (struct hf_claim_said){.say = HF_SAYS_YES};
     }
     switch (outcome) {
@@ -471,6 +473,8 @@ static void end_ask(struct hf_core *core, struct hf_now now, struct hf_claim_fil
         core->counters.claims_refused[ask->outcome]++;
         if (hf_claim_file_unmirrored(core, cf, ask->first, ask->last, ask->mode) < 0)
             try_later(core, now, cf, ask);
+        else if (ask->outcome == HF_CLAIM_FULL)
+            hf_claim_file_full(core, cf);
     } else if (ask->outcome == HF_CLAIM_DONE) {
         /* The flush releases a claim on these bytes again if no request uses it. */
         hf_claim_file_dirty(core, cf, ask->first, ask->last);
@@ -584,6 +588,7 @@ static bool lose_file(struct hf_map_node *node, void *ctx)
     hf_list_remove(&cf->in_flight);
     hf_list_remove(&cf->due);
     hf_list_remove(&cf->later_link);
+    hf_list_remove(&cf->full);
     hf_claim_waits_lost(core, cf);
     decide(core, cf);
     hf_claim_file_settle(core, cf);
