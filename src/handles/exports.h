@@ -39,7 +39,8 @@ struct hf_root {
 struct hf_exports {
     char *configured[HF_EXPORTS_MAX];
     size_t n_configured;
-    struct hf_root roots[HF_ROOTS_MAX]; /* the roots; exports that exist come first */
+    /* The roots of the exports; exports that exist come first. */
+    struct hf_root roots[HF_ROOTS_MAX];
     size_t n_roots;
     int64_t looked_ms; /* when the roots were looked for; -1: never */
     FILE *mounts;      /* /proc/self/mountinfo, open for as long as the process lives */

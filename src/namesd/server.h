@@ -16,13 +16,10 @@ enum {
     HF_NAMESD_SERVER_CLIENTS_MAX = 16,
     /* How many lines of one client are answered before the next client has its turn. */
     HF_NAMESD_SERVER_BATCH = 64,
-    HF_NAMESD_SERVER_TURN_MS =
-        /*
-         * How long a client's lines of one turn may take: some questions search large directories.
-         */
-    20,
-    HF_NAMESD_SERVER_UNREAD_MAX =
-        65536 /* no further line of a client is read while this many bytes of answers wait for it */
+    /* How long a client's lines of one turn may take: some questions search large directories. */
+    HF_NAMESD_SERVER_TURN_MS = 20,
+    /* No further line of a client is read while this many bytes of answers wait for it. */
+    HF_NAMESD_SERVER_UNREAD_MAX = 65536
 };
 
 struct hf_namesd_client {

@@ -18,18 +18,16 @@
 
 enum {
     READ_CHUNK = 64 * 1024, /* how many bytes are read from a connection at once */
-    OUT_MAX =
-        /* With this many bytes of unread answers, the server stops reading from a connection. */
-    64 * 1024,
+    /* With this many bytes of unread answers, the server stops reading from a connection. */
+    OUT_MAX = 64 * 1024,
     /* With this many bytes of unread answers, to requests that it had read before, the server
      * closes a connection. */
     OUT_LIMIT = 4 * OUT_MAX,
     /* with this many requests in progress, the server stops reading from a connection */
     CALLS_MAX = 1024,
-    CALLS_TOTAL_MAX =
-        /* How many requests of all accounts may be in progress; a part is reserved for accounts
-         * that have few (SEC-02). */
-    65536,
+    /* How many requests of all accounts may be in progress; a part is reserved for accounts
+     * that have few (SEC-02). */
+    CALLS_TOTAL_MAX = 65536,
     /* How many requests of one connection, or of one UDP socket, are served in one turn of the
      * loop. */
     SLICE_REQUESTS = 128,

@@ -20,8 +20,8 @@
 
 enum {
     HF_UNDECIDED_LISTS = 64,
-    HF_UNDECIDED_MAX =
-        4096, /* How many answers may wait for a host other than the one that asked (SEC-02). */
+    /* How many answers may wait for a host other than the one that asked (SEC-02). */
+    HF_UNDECIDED_MAX = 4096,
     /* how many of these waiting answers one account may have */
     HF_UNDECIDED_OF_ACCOUNT = HF_UNDECIDED_MAX / 8,
     HF_UNDECIDED_PLACES = 512,

@@ -1034,9 +1034,8 @@ static void a_datagram_gets_no_long_answer(void **state)
     assert_true(received <= 3 * (ssize_t)w.len);
     assert_int_equal(word_at(hf_bytes(inbox, 24), 5), 5); /* SYSTEM_ERR */
     assert_int_equal(counters()->too_long, 1);
-    tcp =
-        /* The connection proves the address, but not who sends the datagrams. */
-        connect_from(SOCK_STREAM, "192.0.2.2");
+    /* The connection proves the address, but not who sends the datagrams. */
+    tcp = connect_from(SOCK_STREAM, "192.0.2.2");
     expect_null_answer(tcp, 1);
     plain_send(udp, view(&w));
     TURN_UNTIL((received = recv(udp, inbox, sizeof(inbox), 0)) > 0);

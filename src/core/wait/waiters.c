@@ -171,7 +171,7 @@ static void revert_wait(struct hf_core *core, const struct hf_undo *entry)
         hf_waiter_keep(core, entry);
         return;
     }
-    HF_ASSERT(!w->granting); /* the waiter's grant depends on this batch, and was undone first */
+    HF_ASSERT(!w->granting); /* the waiter's grant came after this wait, so it was undone first */
     w->undos--;
     hf_waiter_remove(core, w);
 }
