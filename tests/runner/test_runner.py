@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 from contextlib import redirect_stdout
+from unittest import mock
 
 from holdfast_test import tap
 
@@ -127,6 +128,18 @@ def suites_that_look_for_lost_locks_have_no_second_try():
         script = f"echo 1..1; if mkdir {folder}/second; then echo not ok 1 - a; else echo ok 1 - a; fi"
         fails(script, "0 passed, 1 failed")
     assert not runner.AGAIN & {"sim", "histories", "store", "nlm", "nsm", "ha", "fuzz", "differential"}
+
+
+@tap.test
+def only_what_the_chosen_tests_need_is_built():
+    targets = [{"id": "a", "filename": ["/b/tests/a"]}, {"id": "c", "filename": ["/b/src/c.so", "/b/src/c.map"]},
+               {"id": "fuzzer", "filename": ["/b/tests/fuzz/f"]}]
+    for needed, built in ((["a", "c"], [["ninja", "-C", "/b", "tests/a", "src/c.so", "src/c.map"]]), ([], [])):
+        called = []
+        with mock.patch.object(runner, "introspect", lambda build, what: targets), \
+                mock.patch.object(runner.subprocess, "run", lambda command, check: called.append(command)):
+            runner.build_for([{"depends": needed}, {"depends": []}], "/b")
+        assert called == built, called
 
 
 @tap.test
