@@ -34,8 +34,8 @@ void cl_copy_records(struct records *to, const struct records *from)
 
 /* ------------------------------------------------------------------ one node at a time */
 
-/* True if the database that acknowledged commits no longer exists: their owner cannot be asked to
- * take its promises back. */
+/* True for a lease's time after the database lost commits that it had acknowledged: until then
+ * their owner may still promise what they said. */
 static bool is_excused(const struct cl_world *world)
 {
     enum { LEASE_MS = 900 };

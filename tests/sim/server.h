@@ -97,7 +97,7 @@ struct sim_server {
         unsigned n_shares;
     } besides;
     bool records_all;       /* the run whose epoch is on the disk records waiters and shares */
-    bool complete;          /* that run was complete: its clients had nothing to reclaim */
+    bool complete;          /* that run had nothing left to recover */
     bool continued;         /* this run continues where the last one ended, as it must */
     bool recorded;          /* the run whose epoch is on the disk records locks */
     uint32_t late_hosts;    /* hosts that know us by an address which is not up yet */

@@ -337,7 +337,7 @@ static void addresses_go_although_the_hook_hangs(void **state)
     (void)state;
     config.drop_ms = FAR_MS;
     (void)snprintf(path, sizeof(path), "ip address add %s/32 dev lo", ADDRESS);
-    (void)!system(path); /* the address is there already, so the take counts as failed */
+    (void)!system(path); /* this fails if the address is there already */
     assert_true(has_address(ADDRESS));
     (void)snprintf(body, sizeof(body), "echo $$ >%s/pid\n[ $1 = take ] || exec sleep 1000", folder);
     write_hook(body);
