@@ -275,8 +275,7 @@ static void told(struct world *w, unsigned p)
         on_answer(w, proc);
 }
 
-/* Executes the parked request of a former incarnation when its turn comes; no client hears the
- * answer. */
+/* Executes the parked request of a former life when its turn comes; no client hears the answer. */
 static bool ask_ghosts(struct world *w, uint64_t decision, uint64_t before)
 {
     for (unsigned g = 0; g < GHOSTS; g++) {

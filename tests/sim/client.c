@@ -90,7 +90,7 @@ void sim_client_start(struct sim_world *world, unsigned h)
     if (host->life > 0 && sim_rng_one_in(&world->rng, 3))
         host->monitor_ms += sim_rng_below(&world->rng, 5000);
     host->server_state = 0;
-    /* The xids of a new incarnation do not repeat those of the last one. */
+    /* The xids of a new life do not repeat those of the last one. */
     host->xid = (host->life << 20) + h * 7919u;
     for (unsigned p = 0; p < SIM_PROCS; p++)
         sim_process_start(world, h, p);

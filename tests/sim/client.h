@@ -58,7 +58,7 @@ struct sim_process {
     uint64_t poll_ms;       /* when the next LOCK of a waiting process is due */
     int32_t asked_at_state; /* the server's state, as known when the LOCK was sent */
     struct sim_message
-        shared;     /* its last SHARE, even of an earlier incarnation: programs repeat themselves */
+        shared;     /* its last SHARE, even of an earlier life: programs repeat themselves */
     bool again;     /* the host was booted after that SHARE */
     bool shy;       /* the process was told of a deadlock, and releases everything next */
     uint8_t tidied; /* how many files the process has released at the end */

@@ -40,8 +40,7 @@ static bool is_newer(const struct sim_model *model, const struct sim_message *r)
 
 /* Applies a reclaim to the model. It never weakens a part that was upgraded since the restart;
  * outside grace (seed 500134101: the reclaim in grace was undone with its batch) it changes nothing
- * at all. What the host's newest incarnation took and reclaims stays of that incarnation (CRS-02).
- */
+ * at all. What the host's newest life took and reclaims stays of that life (CRS-02). */
 static void follow_reclaim(struct sim_model *model, const struct sim_message *r, uint64_t seq)
 {
     unsigned owner = sim_owner(r->host, r->proc);
@@ -127,10 +126,9 @@ static void usurp(struct sim_world *world, const struct sim_message *r)
 }
 
 /* True if the server was killed while it verified a notice that may have been forged. It has then
- * recorded that the host may have restarted, and ascribes to the new incarnation what the host has
- * locked since. The host's FREE_ALL names the state that the host has had all along, may therefore
- * count as a delayed one of the former incarnation, and then leaves those locks (CRS-02, seed
- * 13031). */
+ * recorded that the host may have restarted, and ascribes to the new life what the host has locked
+ * since. The host's FREE_ALL names the state that the host has had all along, may therefore count
+ * as a delayed one of the former life, and then leaves those locks (CRS-02, seed 13031). */
 static bool is_doubtful(struct sim_world *world, unsigned host)
 {
     if (world->model.doubtful[host])
@@ -326,8 +324,8 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
     *asked = again;
 }
 
-/* A LOCK that tells a new state number marks the beginning of an incarnation, until the notice
- * itself comes. */
+/* A LOCK that tells a new state number marks the beginning of a life, until the notice itself
+ * comes. */
 static void note_told(struct sim_world *world, const struct sim_message *r, enum hf_stat stat)
 {
     bool locks = sim_is_lock(r);
@@ -515,8 +513,7 @@ static void notices_are_overtaken(struct sim_world *world, unsigned host, int32_
 }
 
 /* From now on the server knows the host by this state. A different state that the host told earlier
- * is no sign of a later incarnation (seed 14696: the notice was forged, and the next one is not).
- */
+ * is no sign of a later life (seed 14696: the notice was forged, and the next one is not). */
 static void is_believed(struct sim_world *world, unsigned host, int32_t claimed)
 {
     struct sim_model *model = &world->model;

@@ -4,7 +4,7 @@
  * (wire.h), so clients and network need not know.
  *
  * The last part of a message is never shown to the server. It has what the simulator knows and a
- * packet does not say: which incarnation of the sender it is from, and whether its sender still
+ * packet does not say: which life of the sender it is from, and whether its sender still
  * waits for it.
  */
 #ifndef HF_SIM_MESSAGE_H
@@ -75,7 +75,7 @@ struct sim_message {
     uint8_t stat; /* answers: enum hf_stat, or 0/1 for SM calls */
 
     struct {
-        /* The incarnation of the client that sent the message, or for which it was meant. */
+        /* The life of the client that sent the message, or for which it was meant. */
         uint32_t life;
         uint32_t op;  /* the running number of the process's request */
         bool crossed; /* UNLOCK: another thread wanted some of the range when this was first sent */

@@ -17,9 +17,9 @@ static void set_fresh(struct sim_model *model, unsigned owner, struct sim_range 
         model->fresh[range.file][c][owner] = value;
 }
 
-/* Notes which incarnation of its client a lock belongs to: the one whose state number the LOCK
- * told. Where the owner holds something by a LOCK that told another number, both may have become
- * one lock, and the rules leave open to which incarnation that belongs. */
+/* Notes which life of its client a lock belongs to: the one whose state number the LOCK told. Where
+ * the owner holds something by a LOCK that told another number, both may have become one lock, and
+ * the rules leave open to which life that belongs. */
 static void set_life(struct sim_model *model, unsigned owner, struct sim_range range, int32_t state)
 {
     for (unsigned c = range.first; c <= range.last; c++) {
@@ -266,9 +266,8 @@ void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state)
     for (unsigned f = 0; f < SIM_FILES; f++) {
         for (unsigned c = 0; c < SIM_CELLS; c++) {
             for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
-                /* After our restart a part that was split off counts for a later incarnation, and
-                 * goes with grace if it is not reclaimed (core/clients/clients.h; seed 92022162).
-                 */
+                /* After our restart a part that was split off counts for a later life, and goes
+                 * with grace if it is not reclaimed (core/clients/clients.h; seed 92022162). */
                 if (model->life[f][c][o] == state &&
                     model->seen.unreclaimed.mode[f][c][o] == SIM_FREE)
                     model->held.mode[f][c][o] = SIM_FREE;

@@ -76,8 +76,7 @@ static bool is_one_lock(const struct sim_seen *seen, unsigned owner, struct sim_
 }
 
 /* By how many records a LOCK of the range changes one record of the owner. Records of the same mode
- * that the range overlaps or touches may become one with it; different incarnations can forbid
- * that. */
+ * that the range overlaps or touches may become one with it; different lives can forbid that. */
 static int change_of(const struct sim_seen *seen, unsigned owner, struct sim_range record,
                      const struct sim_message *r)
 {

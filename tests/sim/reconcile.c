@@ -372,8 +372,8 @@ static void compare_with_disk(struct sim_world *world, const struct sim_seen *no
     }
 }
 
-/* CRS-02: after a restart, what the newest incarnation of a host took still belongs to it,
- * reclaimed or not, and no notice of this incarnation may take it. Everything else may go. */
+/* CRS-02: after a restart, what the newest life of a host took still belongs to it, reclaimed or
+ * not, and no notice of this life may take it. Everything else may go. */
 static void keep_newest_lives(struct sim_model *model, const struct sim_seen *now)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {

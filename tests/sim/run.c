@@ -169,8 +169,7 @@ const uint64_t sim_known_seeds[] = {
     23232, 624939, 1010297, 1020065, 1021843,
     1028172, /* overlapping grants of one owner, told at once */
     1019392, /* BLOCKED for a range that an overlapping grant has given already */
-    /* A request that waited since a former incarnation was granted, and kept its lock after that.
-     */
+    /* A request that waited since a former life was granted, and kept its lock after that. */
     4517, 4752,
     /* Faults of the simulator, not of the core: it misjudged which requests tell a new state;
      * UNLOCK of a range that the owner waits for; a second notice during the reclaims of the first;
@@ -181,17 +180,17 @@ const uint64_t sim_known_seeds[] = {
     50223575, 60070579, 50412706, 50450071, 70100938, 70150274, 80018261, 80057922, 91133701,
     100321955, 24550, 300085203, 400012311, 400053051, 500134101, 90263079,
     700146662,    /* a refusal waited for one state number when SM_SIMU_CRASH made another */
-    700207892,    /* a LOCK of the new incarnation came while the old one's locks were released */
-    19106, 21486, /* a delayed LOCK of a former incarnation */
-    12778,        /* a delayed LOCK of a former incarnation, after the first LOCK of the next one */
-    80028204,     /* strict grace took a LOCK of a new incarnation for a repeat */
+    700207892,    /* a LOCK of the new life came while the old one's locks were released */
+    19106, 21486, /* a delayed LOCK of a former life */
+    12778,        /* a delayed LOCK of a former life, after the first LOCK of the next one */
+    80028204,     /* strict grace took a LOCK of a new life for a repeat */
     2575,         /* an upgrade that waited beyond a limit held up an UNLOCK */
     /* A client that refused was called again as fast as it answered while the store was down. */
     80004048,
     747, /* a grant over a lock that was to be reclaimed was refused when grace was over */
     /* The simulator misjudged which grants count on a record. */
     31429, 90088276, 90110912, 3998, 31267,
-    90204907, /* the simulator: a late notice of an incarnation that a forged notice had ended */
+    90204907, /* the simulator: a late notice of a life that a forged notice had ended */
     90214357, /* the operator released a file, and a waiter's registration stayed for ever */
     90239204,
     90255010, /* the simulator: callbacks that wait for no commit, and are refused after a notice */
@@ -199,14 +198,14 @@ const uint64_t sim_known_seeds[] = {
     1435,               /* a shared grant over an exclusive lock got by NM_LOCK was not recorded */
     70159326, 126029,   /* the simulator: owners lose locks in the event that grants others */
     92019989, /* the answer to a notice waited for a decision, and its batch failed meanwhile */
-    92022162, /* the simulator: a split-off part counts for a later incarnation */
+    92022162, /* the simulator: a split-off part counts for a later life */
     958,      /* a lock that came back after SM_SIMU_CRASH counted as reclaimed */
     13031,    /* the simulator: a FREE_ALL after a notice that was never verified */
     14696,    /* the simulator: a state that was told before another one was believed */
     496, 10436, 5096,     /* the simulator misjudged refused grants, reclaims and limits */
     110010181, 110028932, /* shares of before a start hold up an UNLOCK after limits were lowered */
     110003578, 110019088, 110017632, /* the simulator: locks of which a notice brought no news */
-    110018596, /* the simulator: the incarnation of a lock that comes back from the disk */
+    110018596, /* the simulator: the life of a lock that comes back from the disk */
     /* The simulator: a late grant over a range that another client reclaimed by mistake. */
     110003393, 100070510, /* broke "nothing is released without a cause" in a build of one day */
 };

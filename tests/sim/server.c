@@ -522,8 +522,8 @@ static uint64_t lose_or_keep_batch(struct sim_world *world)
     return durable;
 }
 
-/* A lock that comes back from the disk does not belong to the incarnation that took it anew in a
- * lost batch (seed 110018596): the model then does not know its incarnation. */
+/* A lock that comes back from the disk does not belong to the life that took it anew in a lost
+ * batch (seed 110018596): the model then does not know its life. */
 static void forget_lives(struct sim_model *model, uint64_t durable)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {
@@ -543,7 +543,7 @@ static void forget_waits(struct sim_model *model)
     model->n_granted = 0;
 }
 
-/* True if the disk has the incarnation of which the host's latest LOCK told, and a lock of it. */
+/* True if the disk has the life of which the host's latest LOCK told, and a lock of it. */
 static bool has_recorded_life(const struct sim_world *world, unsigned host)
 {
     const struct sim_model *model = &world->model;

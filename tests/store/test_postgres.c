@@ -361,7 +361,7 @@ static void a_migration_keeps_what_is_there(void **state)
     sql("DELETE FROM nlm_locks WHERE extra <> ''");
     assert_int_equal(migrate(HF_MIGRATE_DOWN), 0);
     assert_int_equal(migrate(HF_MIGRATE_DOWN), 0); /* takes back the terms of the lease */
-    /* An older version would lose the difference between incarnations. */
+    /* An older version would lose the difference between lives. */
     assert_true(migrate(HF_MIGRATE_DOWN) < 0);
     sql("UPDATE nsm_client_registrations SET lives = ''");
     assert_int_equal(migrate(HF_MIGRATE_UP), 0);

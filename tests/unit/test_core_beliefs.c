@@ -247,8 +247,8 @@ static void what_is_got_during_a_verification_stays(void **state)
     }
 }
 
-/* A request of the old incarnation that comes after the notice is released with the old locks. A
- * forged notice takes nothing, and the next notice is not taken for a repeat of it. */
+/* A request of the old life that comes after the notice is released with the old locks. A forged
+ * notice takes nothing, and the next notice is not taken for a repeat of it. */
 static void a_request_of_the_old_life_goes_with_it(void **state)
 {
     struct world *w = *state;
@@ -293,8 +293,8 @@ static void a_grant_after_a_forged_notice_only_adds(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 1, .len = 3), DENIED);
 }
 
-/* CRS-02: the client restarts twice before any notice comes. A delayed LOCK of the incarnation in
- * between does not count as a third restart. */
+/* CRS-02: the client restarts twice before any notice comes. A delayed LOCK of the life in between
+ * does not count as a third restart. */
 static void a_delayed_lock_of_a_life_in_the_middle(void **state)
 {
     struct world *w = *state;

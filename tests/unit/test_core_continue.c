@@ -730,8 +730,8 @@ static void strengthened_waiter(void **state)
     assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).to[0].bytes[3], 3);
 }
 
-/* REC-04a: incarnations of a client are kept apart: its notice after our restart takes what the old
- * one had, and nothing that the new one has got. */
+/* REC-04a: lives of a client are kept apart: its notice after our restart takes what the old one
+ * had, and nothing that the new one has got. */
 static void lives_are_kept_apart(void **state)
 {
     struct hf_peer peer;
@@ -856,9 +856,9 @@ static void true_notice(struct world *w, int32_t state)
     world_step(w);
 }
 
-/* REC-01j: the rest of a former incarnation's lock would get an id of the newest incarnation, would
- * be loaded as a lock of that one, and would survive the client's notice. So such a start does not
- * continue: it recovers, and what is not reclaimed is released. */
+/* REC-01j: the rest of a former life's lock would get an id of the newest life, would be loaded as
+ * a lock of that one, and would survive the client's notice. So such a start does not continue: it
+ * recovers, and what is not reclaimed is released. */
 static void a_part_of_a_former_lifes_lock(void **state)
 {
     struct world *w = *state;
@@ -873,8 +873,8 @@ static void a_part_of_a_former_lifes_lock(void **state)
     assert_int_equal(hf_core_recovers(w->core), HF_RECOVERS_UNFINISHED);
 }
 
-/* REC-01j, REC-04a: once the notice has come, nothing of the former incarnation is left, and a
- * start continues. */
+/* REC-01j, REC-04a: once the notice has come, nothing of the former life is left, and a start
+ * continues. */
 static void a_part_that_its_notice_took(void **state)
 {
     struct world *w = *state;
@@ -890,8 +890,8 @@ static void a_part_that_its_notice_took(void **state)
     assert_int_equal(TEST(w, .client = 2, .fh = "g"), DENIED);
 }
 
-/* REC-01j: the record of a grant that the client may refuse has one incarnation for all that its
- * owner had before. */
+/* REC-01j: the record of a grant that the client may refuse has one life for all that its owner had
+ * before. */
 static void a_grant_over_a_former_lifes_lock(void **state)
 {
     struct world *w = *state;

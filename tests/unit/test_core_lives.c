@@ -1,7 +1,6 @@
-/* The incarnations of a client over restarts of ours (CRS-02). A client restarts, and its new
- * incarnation locks before its notice comes; then we restart. The notice, which comes late, takes
- * what the old incarnation had and nothing that the new one has; otherwise a byte would have two
- * owners. */
+/* The lives of a client over restarts of ours (CRS-02). A client restarts, and its new life locks
+ * before its notice comes; then we restart. The notice, which comes late, takes what the old life
+ * had and nothing that the new one has; otherwise a byte would have two owners. */
 #include "core_world.h"
 
 #define GRANTED HF_STAT_GRANTED
@@ -39,8 +38,8 @@ static struct hf_record_client record_of(const struct world *w)
     return record;
 }
 
-/* Prepares each test: client 1 holds "old" in its first incarnation, state 5, and "new" in its
- * second, state 7, whose notice has not come. Grace refuses nothing but conflicts. */
+/* Prepares each test: client 1 holds "old" in its first life, state 5, and "new" in its second,
+ * state 7, whose notice has not come. Grace refuses nothing but conflicts. */
 static void lock_in_two_lives(struct world *w)
 {
     world_crash(w);
@@ -50,8 +49,7 @@ static void lock_in_two_lives(struct world *w)
     assert_int_equal(LOCK(w, .fh = "new", .state = 7), GRANTED);
 }
 
-/* Clients reclaim without a state number: the lock still belongs to the incarnation that took it.
- */
+/* Clients reclaim without a state number: the lock still belongs to the life that took it. */
 static void a_late_notice_spares_what_was_reclaimed(void **state)
 {
     struct world *w = *state;
@@ -81,7 +79,7 @@ static void a_late_notice_spares_what_is_to_be_reclaimed(void **state)
     assert_false(is_free(w, "new"));
 }
 
-/* Where locks are not recorded, the incarnation that asks must be known as well. */
+/* Where locks are not recorded, the life that asks must be known as well. */
 static void a_late_notice_without_recorded_locks(void **state)
 {
     struct world *w = *state;
@@ -114,7 +112,7 @@ static void lives_are_counted_over_many_restarts(void **state)
     world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_ACCEPTED);
     world_restart(w);
     assert_int_equal(LOCK(w, .fh = "third", .reclaim = true), GRANTED);
-    /* The notice of the incarnation in between: it still has its own locks, as far as it knows. */
+    /* The notice of the life in between: it still has its own locks, as far as it knows. */
     notice(w, 7);
     assert_true(is_free(w, "old"));
     assert_false(is_free(w, "new"));
@@ -156,7 +154,7 @@ static void a_release_of_all_ends_former_lives(void **state)
     assert_int_equal(record_of(w).lives.n, 0);
 }
 
-/* A forged notice was refuted: the client has the incarnation and the record that it had. */
+/* A forged notice was refuted: the client has the life and the record that it had. */
 static void a_refuted_notice_leaves_one_life(void **state)
 {
     struct world *w = *state;
@@ -177,9 +175,9 @@ static void a_refuted_notice_leaves_one_life(void **state)
     assert_int_equal(record_of(w).lives.n, 0);
 }
 
-/* The server is killed while it verifies a forged notice: the new incarnation is recorded, and no
- * answer refutes it. What the client had before, and reclaims, still belongs to its first
- * incarnation, and goes with the FREE_ALL of that; what came later goes with the next notice. */
+/* The server is killed while it verifies a forged notice: the new life is recorded, and no answer
+ * refutes it. What the client had before, and reclaims, still belongs to its first life, and goes
+ * with the FREE_ALL of that; what came later goes with the next notice. */
 static void a_forged_notice_that_our_restart_cut_off(void **state)
 {
     struct world *w = *state;
@@ -221,8 +219,7 @@ static void what_is_reclaimed_after_a_notice_stays(void **state)
     assert_true(is_free(w, "old"));
 }
 
-/* The store refuses the first grant of the new incarnation, and with it the record of that
- * incarnation. */
+/* The store refuses the first grant of the new life, and with it the record of that life. */
 static void a_failed_commit_leaves_no_life_unrecorded(void **state)
 {
     struct world *w = *state;
@@ -265,7 +262,7 @@ static void a_notice_that_our_restart_cut_off_is_repeated(void **state)
 }
 
 /* The server is killed in the middle of a release in slices. The client repeats its notice, which
- * takes the rest of what its old incarnation had. */
+ * takes the rest of what its old life had. */
 static void a_release_in_slices_that_was_cut_off(void **state)
 {
     struct world *w = *state;
@@ -295,8 +292,8 @@ static void a_release_in_slices_that_was_cut_off(void **state)
     assert_false(is_free(w, "new"));
 }
 
-/* A client tells its new state when it reclaims: the lock belongs to the new incarnation from then
- * on, also after another restart. */
+/* A client tells its new state when it reclaims: the lock belongs to the new life from then on,
+ * also after another restart. */
 static void a_reclaim_that_tells_a_state_is_recorded(void **state)
 {
     struct world *w = *state;
@@ -315,7 +312,7 @@ static void a_reclaim_that_tells_a_state_is_recorded(void **state)
     assert_false(is_free(w, "kept"));
 }
 
-/* An NM_LOCK over a recorded lock makes it a recorded lock of the new incarnation. */
+/* An NM_LOCK over a recorded lock makes it a recorded lock of the new life. */
 static void an_unmonitored_lock_over_a_recorded_one(void **state)
 {
     struct world *w = *state;
@@ -334,7 +331,7 @@ static void an_unmonitored_lock_over_a_recorded_one(void **state)
 }
 
 /* The first lock told no state number, and a request that had to wait told the first one: the
- * notice of the next incarnation still takes what the first had, and only that. */
+ * notice of the next life still takes what the first had, and only that. */
 static void a_state_that_was_told_late(void **state)
 {
     struct world *w = *state;
@@ -348,8 +345,7 @@ static void a_state_that_was_told_late(void **state)
     assert_false(is_free(w, "new"));
 }
 
-/* In strict grace, a repeat of what the new incarnation took before our restart is still a repeat.
- */
+/* In strict grace, a repeat of what the new life took before our restart is still a repeat. */
 static void a_repeat_of_the_new_life_in_strict_grace(void **state)
 {
     struct world *w = *state;
@@ -368,7 +364,7 @@ static void a_repeat_of_the_new_life_in_strict_grace(void **state)
     assert_true(is_free(w, "old"));
 }
 
-/* There are more incarnations than the record can tell apart: the newest ones count. */
+/* There are more lives than the record can tell apart: the newest ones count. */
 static void many_lives_before_a_notice(void **state)
 {
     struct world *w = *state;
@@ -381,7 +377,7 @@ static void many_lives_before_a_notice(void **state)
     assert_int_equal(LOCK(w, .fh = "newest", .state = 23), GRANTED);
     world_restart(w);
     assert_int_equal(LOCK(w, .fh = "newest", .reclaim = true), GRANTED);
-    notice(w, 17); /* the oldest incarnation that is told apart: its locks and later ones stay */
+    notice(w, 17); /* the oldest life that is told apart: its locks and later ones stay */
     assert_true(is_free(w, "old"));
     assert_true(is_free(w, "new"));
     assert_int_equal(world_status(w).locks, 4); /* the locks of 17, 19, 21 and 23 */

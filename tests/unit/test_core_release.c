@@ -166,8 +166,8 @@ static void the_answer_waits_for_the_last_slice(void **state)
     assert_true(decision.seq <= hf_core_durable(w->core));
 }
 
-/* CRS-01c: a lock that a process of the new incarnation gets where the old one's is not released
- * yet stays as a whole. */
+/* CRS-01c: a lock that a process of the new life gets where the old one's is not released yet stays
+ * as a whole. */
 static void what_is_granted_meanwhile_stays(void **state)
 {
     struct world *w = *state;
@@ -186,9 +186,8 @@ static void what_is_granted_meanwhile_stays(void **state)
     assert_int_equal(world_status(w).locks, 2);
 }
 
-/* The new incarnation had a lock before its notice came, and locks more while the release is in
- * progress. Its state number tells of no other restart, so what an UNLOCK leaves of the first lock
- * stays. */
+/* The new life had a lock before its notice came, and locks more while the release is in progress.
+ * Its state number tells of no other restart, so what an UNLOCK leaves of the first lock stays. */
 static void what_the_new_life_unlocks_in_part_stays(void **state)
 {
     struct world *w = *state;

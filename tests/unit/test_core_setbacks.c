@@ -9,12 +9,10 @@
 #define NOLOCKS HF_STAT_DENIED_NOLOCKS
 #define BLOCKED HF_STAT_BLOCKED
 
-/*
- * CRS-01: a crashed client's locks are freed. The client crashed with X [0,9]. Its kernel numbers
- * svids from 0 again, so the first process of its new life is the same owner. That waits for
- * S [0,19], is killed, and its CANCEL is lost, so it refuses the grant. Then the notice of the
- * crash comes: X [0,9] belongs to the incarnation before it, and no process knows of it.
- */
+/* CRS-01: a crashed client's locks are freed. The client crashed with X [0,9]. Its kernel numbers
+ * svids from 0 again, so the first process of its new life is the same owner. That waits for S
+ * [0,19], is killed, and its CANCEL is lost, so it refuses the grant. Then the notice of the crash
+ * comes: X [0,9] belongs to the life before it, and no process knows of it. */
 static void a_refused_grant_leaves_a_lock_in_its_life(void **state)
 {
     struct world *w = *state;
@@ -31,7 +29,7 @@ static void a_refused_grant_leaves_a_lock_in_its_life(void **state)
 }
 
 /* CRS-01: a lock that was shared before the crash, and exclusive until the client refused an
- * upgrade, belongs to the incarnation before the crash, too. */
+ * upgrade, belongs to the life before the crash, too. */
 static void a_refused_upgrade_leaves_a_lock_in_its_life(void **state)
 {
     struct world *w = *state;
@@ -378,7 +376,7 @@ static void a_wait_that_was_called_off_survives_a_failed_commit(void **state)
     }
 }
 
-/* CRS-01: a wait of a former incarnation does not come back with a failed commit. */
+/* CRS-01: a wait of a former life does not come back with a failed commit. */
 static void a_wait_of_a_dead_client_stays_gone(void **state)
 {
     struct world *w = *state;
@@ -473,8 +471,8 @@ static void an_upgrade_that_waits_holds_up_no_unlock(void **state)
 
 /* SEC-04, GRC-01: in strict grace, a LOCK that repeats one from before our restart is granted. Here
  * the client has restarted since, and its notice is being verified: the first process of its new
- * incarnation is the same owner, and its LOCK, which tells no state number, repeats nothing. If it
- * were granted, the notice would take it. */
+ * life is the same owner, and its LOCK, which tells no state number, repeats nothing. If it were
+ * granted, the notice would take it. */
 static void a_new_life_repeats_nothing_in_strict_grace(void **state)
 {
     struct world *w = *state;
@@ -493,11 +491,9 @@ static void a_new_life_repeats_nothing_in_strict_grace(void **state)
     assert_int_equal(LOCK(w, .len = 10), HF_STAT_DENIED_GRACE_PERIOD);
 }
 
-/*
- * SEC-04: what a client gets while its crash notice is verified stays. Forged LOCKs in the name of
- * the client, each with another state number and all of them denied, must not use up the
- * incarnations that its record can have, or the notice would take what came after it as well.
- */
+/* SEC-04: what a client gets while its crash notice is verified stays. Forged LOCKs in the name of
+ * the client, each with another state number and all of them denied, must not use up the lives that
+ * its record can have, or the notice would take what came after it as well. */
 static void forged_states_do_not_use_up_lives(void **state)
 {
     struct world *w = *state;
@@ -515,7 +511,7 @@ static void forged_states_do_not_use_up_lives(void **state)
     assert_int_equal(LOCK(w, .off = 50, .len = 10, .state = 7), GRANTED);
     world_called(w, world_call_of(w, HF_OUTCALL_STAT).id, HF_OUTCALL_FAILED);
     assert_int_equal(TEST(w, .client = 2, .off = 50, .len = 10), DENIED);
-    /* The lock of the old incarnation is gone. */
+    /* The lock of the old life is gone. */
     assert_int_equal(TEST(w, .client = 2, .len = 10), GRANTED);
 }
 

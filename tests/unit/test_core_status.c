@@ -294,9 +294,9 @@ static void notice_of_client_1(struct world *w, int32_t state)
     world_step(w);
 }
 
-/* A LOCK of the old incarnation that was in flight for long comes after the first LOCK of the new
- * one. The notice takes it as well, granted or waiting, and leaves what the new incarnation holds,
- * even if the delayed LOCK asks for the same range or for one beside it. */
+/* A LOCK of the old life that was in flight for long comes after the first LOCK of the new one. The
+ * notice takes it as well, granted or waiting, and leaves what the new life holds, even if the
+ * delayed LOCK asks for the same range or for one beside it. */
 static void a_delayed_lock_of_the_old_life_goes_with_it(void **state)
 {
     struct world *w = *state;
@@ -318,12 +318,12 @@ static void a_delayed_lock_of_the_old_life_goes_with_it(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 10, .len = 1), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 12, .len = 1), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 19, .len = 1), DENIED);
-    /* This lock may belong to the new incarnation. */
+    /* This lock may belong to the new life. */
     assert_int_equal(TEST(w, .client = 3, .fh = "unknown"), DENIED);
 }
 
-/* The new incarnation unlocks the middle of a lock of the old one: both ends still belong to the
- * old one. */
+/* The new life unlocks the middle of a lock of the old one: both ends still belong to the old one.
+ */
 static void both_ends_of_a_lock_of_the_old_life_go(void **state)
 {
     struct world *w = *state;
@@ -335,8 +335,8 @@ static void both_ends_of_a_lock_of_the_old_life_go(void **state)
     assert_int_equal(world_status(w).locks, 0);
 }
 
-/* The new incarnation takes over what a delayed LOCK of the old one got: from then on the lock is
- * its own. */
+/* The new life takes over what a delayed LOCK of the old one got: from then on the lock is its own.
+ */
 static void the_new_life_takes_over_a_delayed_lock(void **state)
 {
     struct world *w = *state;
@@ -346,7 +346,7 @@ static void the_new_life_takes_over_a_delayed_lock(void **state)
     LOCK(w, .client = 1, .off = 0, .len = 10, .state = 5);
     assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 5, .state = 7), GRANTED);
 
-    /* A waiter is granted over what the new incarnation has got meanwhile. */
+    /* A waiter is granted over what the new life has got meanwhile. */
     LOCK(w, .client = 2, .off = 29, .len = 1);
     assert_int_equal(LOCK(w, .client = 1, .off = 20, .len = 10, .block = true, .state = 5),
                      BLOCKED);
@@ -358,8 +358,8 @@ static void the_new_life_takes_over_a_delayed_lock(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 24, .len = 1), DENIED);
 }
 
-/* A lock for which a delayed LOCK waited goes with the old incarnation, too, even when the release
- * fails at first. */
+/* A lock for which a delayed LOCK waited goes with the old life, too, even when the release fails
+ * at first. */
 static void a_delayed_lock_that_waited_goes_when_a_commit_works(void **state)
 {
     struct world *w = *state;
@@ -381,9 +381,9 @@ static void a_delayed_lock_that_waited_goes_when_a_commit_works(void **state)
     assert_int_equal(TEST(w, .client = 3, .fh = "new"), DENIED);
 }
 
-/* What a request of the old incarnation waited for, and got after the first LOCK of the new one,
- * goes as well; unless the new incarnation has asked for the same range before it was granted or
- * during its callback. */
+/* What a request of the old life waited for, and got after the first LOCK of the new one, goes as
+ * well; unless the new life has asked for the same range before it was granted or during its
+ * callback. */
 static void what_the_old_life_waited_for_goes_with_it(void **state)
 {
     static const char *const files[] = {"before", "during", "never"};
@@ -407,8 +407,8 @@ static void what_the_old_life_waited_for_goes_with_it(void **state)
     assert_int_equal(TEST(w, .client = 3, .fh = "never"), GRANTED);
 }
 
-/* The notice comes late, when the client has already locked in its new incarnation: only the old
- * one's locks go, even where an owner of the same name now holds the same range. */
+/* The notice comes late, when the client has already locked in its new life: only the old one's
+ * locks go, even where an owner of the same name now holds the same range. */
 static void late_notice_spares_the_new_life(void **state)
 {
     struct world *w = *state;
@@ -427,7 +427,7 @@ static void late_notice_spares_the_new_life(void **state)
     assert_int_equal(TEST(w, .client = 2, .off = 15), HF_STAT_GRANTED);
     assert_int_equal(SHARE(w, .client = 2, .fh = "s", .access = 1), HF_STAT_GRANTED);
     assert_int_equal(SHARE(w, .client = 2, .fh = "t", .access = 1), HF_STAT_DENIED);
-    /* Then a notice of yet another incarnation: */
+    /* Then a notice of yet another life: */
     LOCK(w, .client = 1, .off = 40, .len = 1, .state = 9);
     hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 11, false);
     world_step(w);
@@ -982,7 +982,7 @@ static void operator_declares_dead(void **state)
 
 /* ADM-12: after our restart the server still knows since when a client was heard from: what the
  * client holds or waits for shows it. So a declaration that comes late takes nothing from its new
- * incarnation. */
+ * life. */
 static void heard_from_before_a_restart(void **state)
 {
     struct world *w = *state;

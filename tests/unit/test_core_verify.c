@@ -267,7 +267,7 @@ static void an_old_answer_is_not_used(void **state)
     decision(w);
 }
 
-/* SEC-04d: what the client gets after its notice belongs to its new incarnation. */
+/* SEC-04d: what the client gets after its notice belongs to its new life. */
 static void the_new_life_keeps_what_it_gets_meanwhile(void **state)
 {
     struct world *w = *state;

@@ -156,8 +156,8 @@ static void damaged_records_are_refused(void **state)
     hf_buf_free(&buf);
 }
 
-/* A record is refused if all its incarnations have ended, if their order is impossible, or if there
- * are too many. */
+/* A record is refused if all its lives have ended, if their order is impossible, or if there are
+ * too many. */
 static void impossible_lives_are_refused(void **state)
 {
     struct hf_record_lives lives = sample_client().lives;
@@ -174,7 +174,7 @@ static void impossible_lives_are_refused(void **state)
     bytes[0] = HF_CLIENT_LIVES + 1;
     assert_int_equal(hf_record_decode_lives(hf_bytes(bytes, sizeof(bytes)), &lives), HF_EFORMAT);
     bytes[0] = 3;
-    bytes[2 + 12 + 4] = 1; /* the second incarnation would have begun later than the first */
+    bytes[2 + 12 + 4] = 1; /* the second life would have begun later than the first */
     assert_int_equal(hf_record_decode_lives(hf_bytes(bytes, len), &lives), HF_EFORMAT);
 }
 
