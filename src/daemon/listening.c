@@ -164,6 +164,22 @@ static uint64_t core_work(void *ctx)
     return hf_core_work(((struct hf_daemon *)ctx)->term->engine.service.core);
 }
 
+/* True if the operator says of a client that it may use this address together with others. */
+static bool roams(void *ctx, const struct hf_addr *addr)
+{
+    const struct hf_config *config = &((const struct hf_daemon *)ctx)->options->config;
+
+    for (unsigned i = 0; i < config->n_clients; i++) {
+        const struct hf_config_client *client = &config->clients[i];
+
+        for (unsigned k = 0; client->at_once && k < client->addresses.n; k++) {
+            if (hf_network_contains(&client->addresses.list[k], addr))
+                return true;
+        }
+    }
+    return false;
+}
+
 int hf_listening_open(struct hf_daemon *d)
 {
     struct hf_rpc_server_config server = {
@@ -176,6 +192,8 @@ int hf_listening_open(struct hf_daemon *d)
         .access = hf_listening_access(&d->options->config),
         .work = core_work,
         .work_ctx = d,
+        .roams = roams,
+        .roams_ctx = d,
         .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
         .stall_ms = HF_RPC_STALL_MS_DEFAULT,
         .busy_poll_ns = hf_daemon_busy_poll_ns(&d->options->config),

@@ -225,7 +225,9 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
     if (!resolve(call, origin->listener))
         return;
     if (call->procedure->once)
-        hash = hf_dupcache_hash(&server->dups, &call->peer, message);
+        hash = hf_dupcache_hash(&server->dups, &call->host->dups,
+                                &(struct hf_dup_path){&call->peer, &call->local, call->transport},
+                                message);
     if (!hf_rpc_decode(call->procedure,
                        hf_bytes(message.data + args_offset, message.len - args_offset))) {
         hf_rpc_reply_error(call, HF_RPC_GARBAGE_ARGS);

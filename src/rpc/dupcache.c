@@ -15,6 +15,9 @@ enum {
     LOOKS_MAX = 1024, /* how many entries are examined to find a host with more than its share */
 };
 
+/* Makes a number of 64 bits from a transport, one by which no two of our addresses differ. */
+#define SPREAD UINT64_C(0x9e3779b97f4a7c15)
+
 #define SLOT_USED 0x80000000U /* set in each slot in use, so that no used slot is 0 */
 
 int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
@@ -54,18 +57,31 @@ static uint32_t slot_of(uint64_t hash)
     return ((uint32_t)(hash >> 32) & ~(uint32_t)PLACE_MASK) | SLOT_USED;
 }
 
-/* Hashes the host together with the bytes, so that equal bytes from many forged hosts do not fall
- * into one set. */
-uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr *peer,
-                          struct hf_bytes message)
+/*
+ * Hashes the host together with the bytes, so that equal bytes from many forged hosts do not fall
+ * into one set. Our address is combined with the host's by XOR: it tells two of our addresses apart
+ * for one host, and an entry counts for its own host only.
+ */
+uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_dup_host *host,
+                          const struct hf_dup_path *path, struct hf_bytes message)
 {
-    uint64_t host[2];
+    uint64_t peer[2] = {0};
+    uint64_t local[2];
     uint64_t hash = hf_hash(&cache->key, message.data, message.len);
 
-    memcpy(host, peer->bytes, sizeof(host));
-    hash = hf_hash_u64(&cache->key, hash ^ host[0], host[1]);
+    if (!host->roams)
+        memcpy(peer, path->peer->bytes, sizeof(peer));
+    memcpy(local, path->local->bytes, sizeof(local));
+    hash = hf_hash_u64(&cache->key, hash ^ peer[0] ^ local[0] ^ path->transport * SPREAD,
+                       peer[1] ^ local[1]);
     __builtin_prefetch(set_of(cache, hash), 1);
     return hash ? hash : 1;
+}
+
+/* True if the requests of these hosts may be those of one client. */
+static bool is_alike(const struct hf_dup_host *a, const struct hf_dup_host *b)
+{
+    return a == b || (a->roams && b->roams);
 }
 
 /* Finds an entry. Equal hashes are not proof: host and transaction id must be equal as well. */
@@ -80,7 +96,7 @@ static struct hf_dup *find(const struct hf_dupcache *cache, const struct hf_dup_
         if (((set->slots[way] ^ slot) & ~(uint32_t)PLACE_MASK) != 0)
             continue;
         entry = &cache->entries[set->slots[way] & PLACE_MASK];
-        if (entry->hash == hash && entry->xid == xid && entry->host == host)
+        if (entry->hash == hash && entry->xid == xid && is_alike(entry->host, host))
             return entry;
     }
     return NULL;

@@ -4,10 +4,11 @@
  * answers to requests that must be executed only once, and gives such an answer again when the
  * request is repeated.
  *
- * A request is a repeat if it comes from the host of an earlier request and has equal bytes
- * (transaction id, program, version, procedure, arguments). The bytes are compared through a keyed
- * 64-bit hash, for which a client cannot construct collisions. The port is not compared, because a
- * client that reconnects over TCP comes from another port.
+ * A request is a repeat if it comes from the host of an earlier request, to the same address of
+ * ours by the same transport, and has equal bytes (transaction id, program, version, procedure,
+ * arguments). The bytes are compared through a keyed 64-bit hash, for which a client cannot
+ * construct collisions. The port is not compared, because a client that reconnects over TCP comes
+ * from another port; nor is the address of a host that uses several at a time.
  *
  * Each host has its own entries, in the order of their age. While the cache has room, a host gets
  * more of it, up to HF_DUP_HOST_MAX; beyond that its newest entry replaces its oldest. When all
@@ -28,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/transport.h"
 
 enum {
     HF_DUP_ENTRIES = 65536, /* the number of entries in the cache; a power of two */
@@ -44,11 +46,20 @@ enum {
 
 struct hf_rpc_call;
 
+/* The way that a request has come. */
+struct hf_dup_path {
+    const struct hf_addr *peer, *local;
+    enum hf_transport transport;
+};
+
 /* The entries of one host, a list in the order of their age. The owner of this structure keeps it
  * while n is not 0. */
 struct hf_dup_host {
     uint32_t oldest, newest; /* positions of the host's oldest and newest entries; valid if n > 0 */
     uint32_t n;
+    /* The host's address may be one of several that a client uses at a time (TRK-02): what one of
+     * these addresses has sent is known from all of them. */
+    bool roams;
 };
 
 /* An entry of the cache. It takes two cache lines, and all that a lookup needs is in the first. */
@@ -101,9 +112,10 @@ int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
 void hf_dupcache_free(struct hf_dupcache *cache);
 
 /* Computes the hash that identifies a request, and prefetches the set that hf_dupcache_check() will
- * search. */
-uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr *peer,
-                          struct hf_bytes message);
+ * search. The same bytes by another transport, or to another address of ours, are another request,
+ * because they come from another client (NLM-07). */
+uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_dup_host *host,
+                          const struct hf_dup_path *path, struct hf_bytes message);
 
 enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms,
                                       struct hf_dup_host *host, uint32_t xid, uint64_t hash,

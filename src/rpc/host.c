@@ -64,7 +64,9 @@ struct hf_rpc_host *hf_rpc_hosts_get(struct hf_rpc_hosts *hosts, const struct hf
         host = host_new(hosts);
         if (!host)
             return NULL;
-        *host = (struct hf_rpc_host){.addr = *addr, .exempt = !hf_trust_account_has_quota(addr)};
+        *host = (struct hf_rpc_host){.addr = *addr,
+                                     .exempt = !hf_trust_account_has_quota(addr),
+                                     .dups.roams = hosts->roams && hosts->roams(hosts->ctx, addr)};
         hf_list_init(&host->spare);
         hf_list_init(&host->conns);
         hf_map_insert(&hosts->map, &host->node, hash);

@@ -44,6 +44,9 @@ struct hf_rpc_hosts {
     struct hf_rpc_host *last;
     struct hf_hash_key key;
     const struct hf_alloc *alloc;
+    /* True for an address that a client may use together with others (TRK-02); NULL: none is. */
+    bool (*roams)(void *ctx, const struct hf_addr *addr);
+    void *ctx;
 };
 
 int hf_rpc_hosts_init(struct hf_rpc_hosts *hosts, const struct hf_hash_key *key,

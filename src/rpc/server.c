@@ -140,6 +140,8 @@ int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_s
     hf_busy_poll_init(&server->busy_poll, config->busy_poll_ns);
     if (hf_rpc_hosts_init(&server->hosts, &config->hash_key, config->alloc) < 0)
         goto err_server;
+    server->hosts.roams = config->roams;
+    server->hosts.ctx = config->roams_ctx;
     if (hf_dupcache_init(&server->dups, &config->hash_key, config->alloc, on_dups_emptied, server) <
         0)
         goto err_hosts;

@@ -70,6 +70,10 @@ struct hf_rpc_server_config {
      * tables; NULL: work is not counted. A slice ends early when its requests were expensive. */
     uint64_t (*work)(void *ctx);
     void *work_ctx;
+    /* True for an address that a client may use together with others (TRK-02), so that a request
+     * may be repeated from another one of them; NULL: none is. */
+    bool (*roams)(void *ctx, const struct hf_addr *addr);
+    void *roams_ctx;
     uint64_t idle_ms; /* an idle connection is closed after this time */
     /* A connection in the middle of a record, or with unread answers, is closed after this time. */
     uint64_t stall_ms;

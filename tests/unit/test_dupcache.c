@@ -12,7 +12,8 @@
 static struct faulty_heap heap;
 static struct hf_alloc alloc;
 static struct hf_dupcache cache;
-static struct hf_addr alice, bob;
+static struct hf_addr alice, bob, local;
+static enum hf_transport transport;
 static struct hf_dup_host alice_dups, bob_dups;
 static struct hf_dup_host *last_emptied;
 static struct hf_rpc_call work; /* stands for a call that a handler works on */
@@ -35,6 +36,8 @@ static int begin(void **state)
     work = (struct hf_rpc_call){0};
     hf_addr_parse("192.0.2.1", &alice);
     hf_addr_parse("2001:db8::2", &bob);
+    hf_addr_parse("192.0.2.9", &local);
+    transport = HF_TRANSPORT_TCP;
     alice.port = 700;
     alice_dups = bob_dups = (struct hf_dup_host){0};
     last_emptied = NULL;
@@ -55,9 +58,12 @@ static enum hf_dup_verdict check(uint64_t now_ms, const struct hf_addr *peer, ui
     /* The message contains the xid. */
     int len = snprintf(bytes, sizeof(bytes), "%u %s", xid, message);
 
-    return hf_dupcache_check(&cache, now_ms,
-                             hf_addr_same_host(peer, &alice) ? &alice_dups : &bob_dups, xid,
-                             hf_dupcache_hash(&cache, peer, hf_bytes(bytes, (size_t)len)), entry);
+    struct hf_dup_host *host = hf_addr_same_host(peer, &alice) ? &alice_dups : &bob_dups;
+    const struct hf_dup_path path = {peer, &local, transport};
+
+    return hf_dupcache_check(&cache, now_ms, host, xid,
+                             hf_dupcache_hash(&cache, host, &path, hf_bytes(bytes, (size_t)len)),
+                             entry);
 }
 
 /* Asks as dispatch does: the entry of a new request points at its call, and the call at the entry.
@@ -110,6 +116,39 @@ static void only_the_same_request_of_the_same_host_is_a_repeat(void **state)
     assert_int_equal(check(1001, &bob, 5, "lock", &entry), HF_DUP_NEW);
     reconnected.port = 701;
     assert_int_equal(check(1001, &reconnected, 5, "lock", &entry), HF_DUP_ANSWERED);
+}
+
+/* RPC-01b, NLM-07a: equal bytes to another address of ours, or by another transport, come from
+ * another client, which must not get the answer to the first. */
+static void the_same_bytes_of_another_client_are_another_request(void **state)
+{
+    struct hf_dup *entry = ask_new(1000, 5, "lock");
+    struct hf_addr first = local;
+
+    (void)state;
+    hf_dup_answer(&cache, entry, hf_bytes_str("granted"));
+    hf_addr_parse("192.0.2.10", &local);
+    assert_int_equal(check(1001, &alice, 5, "lock", &entry), HF_DUP_NEW);
+    local = first;
+    transport = HF_TRANSPORT_UDP;
+    assert_int_equal(check(1001, &alice, 5, "lock", &entry), HF_DUP_NEW);
+    transport = HF_TRANSPORT_TCP;
+    expect_answer(1002, 5, "lock", "granted");
+}
+
+/* RPC-01b, TRK-02d: a client that uses several addresses at a time is one host. */
+static void a_client_with_several_addresses_is_one_host(void **state)
+{
+    struct hf_dup *entry = ask_new(1000, 5, "lock");
+
+    (void)state;
+    hf_dup_forget(&cache, entry);
+    alice_dups.roams = bob_dups.roams = true;
+    entry = ask_new(1000, 5, "lock");
+    hf_dup_answer(&cache, entry, hf_bytes_str("granted"));
+    assert_int_equal(check(1001, &bob, 5, "lock", &entry), HF_DUP_ANSWERED);
+    bob_dups.roams = false;
+    assert_int_equal(check(1001, &bob, 5, "lock", &entry), HF_DUP_NEW);
 }
 
 static void an_answer_lasts_for_the_window_and_no_longer(void **state)
@@ -188,8 +227,10 @@ static enum hf_dup_verdict check_for(struct hf_dup_host *host, uint64_t now_ms, 
     uint32_t who = (uint32_t)(host - crowd);
     uint32_t words[] = {who, number};
 
+    const struct hf_dup_path path = {&alice, &local, transport};
+
     return hf_dupcache_check(&cache, now_ms, host, number,
-                             hf_dupcache_hash(&cache, &alice, hf_bytes(words, sizeof(words))),
+                             hf_dupcache_hash(&cache, host, &path, hf_bytes(words, sizeof(words))),
                              entry);
 }
 
@@ -305,10 +346,12 @@ static struct hf_dup_host many[HOSTS];
 static void ask_once(struct hf_dup_host *host, uint64_t now_ms, uint32_t number)
 {
     uint32_t words[] = {(uint32_t)(host - many), number};
+    const struct hf_dup_path path = {&bob, &local, transport};
     struct hf_dup *entry;
 
     (void)hf_dupcache_check(&cache, now_ms, host, number,
-                            hf_dupcache_hash(&cache, &bob, hf_bytes(words, sizeof(words))), &entry);
+                            hf_dupcache_hash(&cache, host, &path, hf_bytes(words, sizeof(words))),
+                            &entry);
 }
 
 /* The owner of a host's entries frees the host when it is told that it has none: it must not be
@@ -405,6 +448,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(a_request_is_new_then_in_flight_then_answered),
         STORY(only_the_same_request_of_the_same_host_is_a_repeat),
+        STORY(the_same_bytes_of_another_client_are_another_request),
+        STORY(a_client_with_several_addresses_is_one_host),
         STORY(an_answer_lasts_for_the_window_and_no_longer),
         STORY(the_oldest_makes_way_for_the_newest),
         STORY(nearly_all_that_fit_are_found_again),
