@@ -480,6 +480,7 @@ static void tcp_begin(struct hf_rpc_outcall *call)
 {
     struct sockaddr_storage sa;
     int fd = hf_rpc_gate_is_open(call->client->gate) ? tcp_socket(call) : HF_ECANCELED;
+    int rv;
 
     if (fd < 0) {
         hf_rpc_exchange_fail_soon(call, fd);
@@ -492,9 +493,11 @@ static void tcp_begin(struct hf_rpc_outcall *call)
         return;
     }
     hf_addr_to_sockaddr(&call->to, &sa);
-    if (uv_tcp_connect(&call->tcp->connect, &call->tcp->tcp, (struct sockaddr *)&sa, on_connect) <
-        0) {
-        hf_rpc_exchange_fail_soon(call, HF_EUNREACH);
+    rv = uv_tcp_connect(&call->tcp->connect, &call->tcp->tcp, (struct sockaddr *)&sa, on_connect);
+    if (rv < 0) {
+        bool routed = rv != UV_ENETUNREACH && rv != UV_EHOSTUNREACH;
+
+        hf_rpc_exchange_fail_soon(call, routed ? HF_EUNAVAIL : HF_EUNREACH);
         return;
     }
     call->left = 1; /* the kernel has found a route and sends its SYN */

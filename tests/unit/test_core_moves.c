@@ -46,6 +46,10 @@ static struct hf_outcall_attempt question(struct world *w)
 {
     struct hf_outcall_attempt call = world_call_of(w, HF_OUTCALL_STAT);
 
+    if (call.id == 0) { /* the client was asked less than a second ago */
+        world_later(w, 1000);
+        call = world_call_of(w, HF_OUTCALL_STAT);
+    }
     assert_int_not_equal(call.id, 0);
     assert_true(call.n_to == 1 && call.prog == 100024 && call.proc == 1);
     return call;
@@ -152,6 +156,7 @@ static void a_request_from_the_old_address_says_that_it_is_there(void **state)
 {
     struct world *w = *state;
     struct hf_outcall_attempt call;
+    struct hf_event event;
 
     assert_int_equal(LOCK(w, .client = 1), GRANTED);
     come_from(w, 7);
@@ -163,6 +168,51 @@ static void a_request_from_the_old_address_says_that_it_is_there(void **state)
     assert_true(
         hf_addr_same_host(&client(w).record.addrs[0],
                           &(struct hf_addr){.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 1}}));
+    assert_true(world_event(w, HF_EVENT_CLIENT_DOUBLED, &event));
+    come_from(w, 7); /* it is served as another client, and nobody is asked again */
+    assert_int_equal(LOCK(w, .client = 1), DENIED);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
+}
+
+/* TRK-02b: that request also counts where the monitor there names another state than the LOCKs of
+ * its host carry. Two hosts that count as one client would number their owners alike, and each
+ * would be granted what the other holds. */
+static void a_request_from_the_old_address_outweighs_its_monitor(void **state)
+{
+    struct world *w = *state;
+    struct hf_outcall_attempt call;
+
+    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED);
+    come_from(w, 7);
+    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
+    call = question(w);
+    come_from(w, 0);
+    assert_int_equal(LOCK(w, .client = 1, .state = 3, .fh = "g"), GRANTED);
+    names(w, &call, 9);
+    come_from(w, 7);
+    assert_int_equal(LOCK(w, .client = 1, .state = 3), DENIED);
+}
+
+/* TRK-02a, SEC-04: requests from ever more addresses, which may be forged, do not have a client
+ * asked more than once a second. */
+static void a_client_is_asked_once_a_second(void **state)
+{
+    struct world *w = *state;
+    struct hf_outcall_attempt call;
+
+    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED);
+    come_from(w, 7);
+    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
+    call = question(w);
+    names(w, &call, 3);
+    come_from(w, 8);
+    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
+    world_later(w, 999);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
+    world_later(w, 1);
+    call = question(w);
+    names(w, &call, 3);
+    assert_int_equal(LOCK(w, .client = 1, .state = 3), DENIED);
 }
 
 /* A question that could not be sent decides nothing. */
@@ -174,13 +224,34 @@ static void a_question_that_was_not_asked_decides_nothing(void **state)
     assert_int_equal(LOCK(w, .client = 1), GRANTED);
     come_from(w, 7);
     assert_int_equal(LOCK(w, .client = 1), GRACE);
-    call = question(w);
-    hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_UNTRIED, HF_ENOMEM);
-    assert_int_equal(LOCK(w, .client = 1), GRACE);
-    world_later(w, 1000);
+    for (unsigned i = 0; i < w->config.call_attempts; i++) {
+        call = question(w);
+        hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_UNTRIED, HF_ENOMEM);
+        assert_int_equal(LOCK(w, .client = 1), GRACE);
+        world_later(w, 1000);
+    }
     call = question(w);
     silence(w, &call);
     assert_int_equal(LOCK(w, .client = 1), GRANTED);
+}
+
+/* TRK-02b: if three questions in a row find no route to the old address, nobody there can talk to
+ * us, and the client at the new address must not wait until there is a route. */
+static void an_old_address_without_a_route_has_been_left(void **state)
+{
+    struct world *w = *state;
+    struct hf_outcall_attempt call;
+
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    come_from(w, 7);
+    for (unsigned i = 0; i < w->config.call_attempts; i++) {
+        assert_int_equal(LOCK(w, .client = 1), GRACE);
+        call = question(w);
+        hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_UNTRIED, HF_EUNREACH);
+        world_later(w, 1000);
+    }
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    assert_int_equal(locks(w), 1);
 }
 
 /* TRK-02c: the rule applies only to the vouched name, and only from the vouched networks. */
@@ -640,7 +711,10 @@ int main(void)
         CASE(callbacks_follow),
         CASE(two_hosts_with_one_name_are_not_merged),
         CASE(a_request_from_the_old_address_says_that_it_is_there),
+        CASE(a_request_from_the_old_address_outweighs_its_monitor),
+        CASE(a_client_is_asked_once_a_second),
         CASE(a_question_that_was_not_asked_decides_nothing),
+        CASE(an_old_address_without_a_route_has_been_left),
         CASE(strangers_stay_strangers),
         CASE(several_paths_are_one_client),
         CASE(a_restart_knows_the_address),

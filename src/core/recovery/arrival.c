@@ -3,16 +3,19 @@
  * at that address (TRK-02, config.vouches). It may come from the client that was at another address
  * before. So the core asks the host at the old address by SM_STAT:
  *
- *   - If that host names the client's state (or we know no state of the client), the client is
- *     still there: two hosts use one name, and count as two clients.
- *   - If it names another state, or does not answer, the client has moved, and takes along all that
- *     it has.
+ *   - If that host names the client's state (or we know no state of the client), or a request comes
+ *     from there meanwhile, the client is still there: two hosts use one name, and count as two
+ *     clients.
+ *   - If it names another state, or does not answer, or no route leads to it any more, the client
+ *     has moved, and takes along all that it has.
  *
  * Meanwhile the request is put off. If it were served at once, its sender would wait for its own
  * locks, and its UNLOCK would find nothing. Where the operator says that the client uses several
  * addresses at once, nobody is asked.
  */
+#include "base/error.h"
 #include "core/clients/clients.h"
+#include "core/core.h"
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
 #include "core/recovery/private.h"
@@ -22,7 +25,9 @@ enum {
     /* How long an answer of the old address counts; within this time a request that was put off is
      * repeated. */
     RECENT_MS = 60000,
-    PAUSE_MS = 1000, /* the pause after a question that could not be sent */
+    /* The pause between two questions to one client: requests with forged addresses must not be
+     * used to flood it (SEC-04). */
+    PAUSE_MS = 1000,
 };
 
 static struct hf_client *client_of(struct hf_outcall *outcall)
@@ -38,9 +43,9 @@ static struct hf_arrival *arrival_of(struct hf_client *client)
 static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                   struct hf_outcall_attempt *out)
 {
-    const struct hf_client *client = client_of(outcall);
+    struct hf_client *client = client_of(outcall);
 
-    (void)now;
+    arrival_of(client)->asked_ms = now.mono_ms;
     hf_verify_ask(core, client, &client->addr, out);
 }
 
@@ -77,29 +82,47 @@ static void move(struct hf_core *core, struct hf_now now, struct hf_client *clie
     hf_grants_follow(core, client);
 }
 
-/* Ends the question to the client's old address, with the reference to the client that it holds. */
-static void end(struct hf_core *core, struct hf_now now, struct hf_client *client)
+/*
+ * Decides whether the client has moved, and ends the question with the reference to the client that
+ * it holds. A request that came from the old address meanwhile outweighs the answer: the host there
+ * may have no monitor, or LOCKs of another state than the monitor's. Two hosts that counted as one
+ * client would each be granted what the other holds, because they number their owners alike.
+ */
+static void decide(struct hf_core *core, struct hf_now now, struct hf_client *client, bool there,
+                   int32_t state)
 {
-    hf_outcall_end(core, &arrival_of(client)->outcall);
+    struct hf_arrival *arrival = arrival_of(client);
+
+    if (there || client->n_heard != arrival->heard) {
+        arrival->decided_ms = now.mono_ms;
+        tell(core, HF_EVENT_CLIENT_DOUBLED, client, &arrival->to, state);
+    } else {
+        move(core, now, client, &arrival->to);
+    }
+    hf_outcall_end(core, &arrival->outcall);
     hf_client_idle(core, now, client);
     hf_client_unref(core, client);
+}
+
+/*
+ * True if the last attempts found no route to the old address. That is no fault of ours as others
+ * are that keep a question from being sent: the request shows that our address and our network
+ * work, and a host at the old address could not talk to us. To wait for the route would leave a
+ * client whose other path broke without an answer.
+ */
+static bool has_no_route(const struct hf_core *core, const struct hf_outcall *outcall)
+{
+    return outcall->error == HF_EUNREACH && outcall->begun >= core->config.call_attempts;
 }
 
 static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                  enum hf_outcall_outcome outcome)
 {
-    struct hf_client *client = client_of(outcall);
-    struct hf_arrival *arrival = arrival_of(client);
-
     (void)outcome;
-    if (!outcall->tried) {
+    if (outcall->tried || has_no_route(core, outcall))
+        decide(core, now, client_of(outcall), false, 0);
+    else
         hf_outcall_pause(core, now, outcall, now.mono_ms + PAUSE_MS);
-        return;
-    }
-    /* A request from the client's old address answers the question, too. */
-    if (client->n_heard == arrival->heard)
-        move(core, now, client, &arrival->to);
-    end(core, now, client);
 }
 
 static const struct hf_outcall_ops arrival_ops = {HF_OUTCALL_VERIFICATIONS, start, done, NULL};
@@ -116,19 +139,11 @@ bool hf_arrival_answered(struct hf_core *core, struct hf_now now, struct hf_outc
                          int32_t state)
 {
     struct hf_client *client;
-    struct hf_arrival *arrival;
 
     if (outcall->ops != &arrival_ops)
         return false;
     client = client_of(outcall);
-    arrival = arrival_of(client);
-    if (may_have(client, state)) {
-        arrival->decided_ms = now.mono_ms;
-        tell(core, HF_EVENT_CLIENT_DOUBLED, client, &arrival->to, state);
-    } else {
-        move(core, now, client, &arrival->to);
-    }
-    end(core, now, client);
+    decide(core, now, client, may_have(client, state), state);
     return true;
 }
 
@@ -149,6 +164,8 @@ static bool ask(struct hf_core *core, struct hf_now now, struct hf_client *clien
     arrival->to.port = 0;
     arrival->heard = client->n_heard;
     hf_outcall_begin(core, &arrival->outcall, &arrival_ops, 0);
+    if (arrival->asked_ms != 0)
+        hf_outcall_pause(core, now, &arrival->outcall, arrival->asked_ms + PAUSE_MS);
     return true;
 }
 

@@ -67,6 +67,7 @@ struct hf_arrival {
     struct hf_outcall outcall;
     struct hf_addr to;   /* The address where the client seems to be now. */
     uint64_t heard;      /* How many requests the client had sent when the question began. */
+    uint64_t asked_ms;   /* When the old address was last asked; 0: never yet. */
     uint64_t decided_ms; /* When the old address last answered; 0: never yet. */
 };
 
