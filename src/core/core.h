@@ -93,6 +93,16 @@ int hf_core_start(struct hf_core *core, struct hf_now now);
  * takes no more requests. Locks and registrations stay as they are. */
 uint64_t hf_core_stop(struct hf_core *core, struct hf_now now);
 
+/* Returns the operator's vouch for this caller name at this address (TRK-02); NULL: there is none.
+ */
+const struct hf_vouch *hf_vouch_of(const struct hf_core *core, struct hf_bytes name,
+                                   const struct hf_addr *addr);
+
+/* True if the vouch, which may be NULL, is for a client that uses several addresses at a time, and
+ * that has been heard of at this one. */
+bool hf_vouch_is_at_once(struct hf_core *core, const struct hf_vouch *vouch,
+                         const struct hf_addr *addr);
+
 /* True if the file belongs to an export of another service (HA-09), whose clients would not see a
  * lock here; *export_name is the export. */
 bool hf_core_is_foreign(const struct hf_core *core, struct hf_bytes fh,

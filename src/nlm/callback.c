@@ -26,6 +26,7 @@ struct nlm_outcall {
     uint64_t first, last;
     uint64_t serial; /* the number of this call, in the order in which calls began */
     struct hf_addr to;
+    const struct hf_vouch *vouch; /* the operator's vouch for the client that is called, or NULL */
     bool v4;
     bool msg;
     /* The call was answered or given up. A GRANTED_MSG is answered by its GRANTED_RES, although the
@@ -71,14 +72,17 @@ static struct nlm_outcall *outcall_find(const struct hf_nlm *nlm, uint64_t id)
 /*
  * Hashes the client (by both addresses), the file and the owner that is called into one number. If
  * two owners share a number, an UNLOCK of one also waits for a callback to the other. The transport
- * is left out: a Linux kernel with mounts by TCP and UDP accepts a callback by either.
+ * is left out: a Linux kernel with mounts by TCP and UDP accepts a callback by either. A client for
+ * which the operator vouches (TRK-02) counts by its name, because its UNLOCK may come from another
+ * address than the one that is called.
  */
-static uint64_t callback_owner(const struct hf_nlm *nlm, const struct hf_addr *peer,
-                               const struct hf_addr *local, struct hf_bytes fh, struct hf_bytes oh,
-                               int32_t svid)
+static uint64_t callback_owner(const struct hf_nlm *nlm, const struct hf_vouch *vouch,
+                               const struct hf_addr *peer, const struct hf_addr *local,
+                               struct hf_bytes fh, struct hf_bytes oh, int32_t svid)
 {
     const struct hf_hash_key *key = hf_core_hash_key(nlm->service->core);
-    uint64_t hosts = hf_hash_u64(key, hf_hash(key, peer->bytes, sizeof(peer->bytes)),
+    struct hf_bytes client = vouch ? vouch->name : hf_bytes(peer->bytes, sizeof(peer->bytes));
+    uint64_t hosts = hf_hash_u64(key, hf_hash(key, client.data, client.len),
                                  hf_hash(key, local->bytes, sizeof(local->bytes)));
 
     hosts = hf_hash_u64(key, hosts, hf_hash(key, fh.data, fh.len));
@@ -101,7 +105,8 @@ struct callbacks hf_nlm_callbacks_overtaken(const struct hf_nlm *nlm, const stru
     if (nlm->n_granted == 0)
         return (struct callbacks){0};
     return (struct callbacks){
-        .owner = callback_owner(nlm, &peer->addr, &peer->local, args->fh, args->oh, args->svid),
+        .owner = callback_owner(nlm, hf_vouch_of(nlm->service->core, peer->name, &peer->addr),
+                                &peer->addr, &peer->local, args->fh, args->oh, args->svid),
         .first = args->offset,
         .last = last_byte(args->offset, args->length),
         .before = nlm->begun + 1,
@@ -127,7 +132,9 @@ void hf_nlm_callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_a
 {
     struct nlm_outcall *outcall = outcall_find(nlm, id);
 
-    if (!outcall || !outcall->msg || !hf_addr_same_host(&outcall->to, from))
+    if (!outcall || !outcall->msg ||
+        !(hf_addr_same_host(&outcall->to, from) ||
+          hf_vouch_is_at_once(nlm->service->core, outcall->vouch, from)))
         return;
     if (took)
         hf_rpc_client_took_lock(nlm->client, &outcall->to);
@@ -235,7 +242,8 @@ static hf_codec build(const struct hf_outcall_attempt *call, const uint64_t *coo
 static void note_owner(struct hf_nlm *nlm, struct nlm_outcall *outcall,
                        const struct hf_outcall_attempt *call)
 {
-    outcall->owner = callback_owner(nlm, &call->to[0], &call->from, call->fh, call->oh, call->svid);
+    outcall->owner = callback_owner(nlm, outcall->vouch, &call->to[0], &call->from, call->fh,
+                                    call->oh, call->svid);
     outcall->first = call->offset;
     outcall->last = last_byte(call->offset, call->length);
     hf_list_add_tail(granted_list(nlm, outcall->owner), &outcall->in_owner);
@@ -251,12 +259,14 @@ static void start(struct hf_nlm *nlm, const struct hf_outcall_attempt *call,
 
     HF_ASSERT(call->n_to > 0);
     if (outcall) {
-        *outcall = (struct nlm_outcall){.nlm = nlm,
-                                        .id = call->id,
-                                        .serial = ++nlm->begun,
-                                        .to = call->to[0],
-                                        .v4 = call->vers == NLM4_VERS,
-                                        .msg = call->msg};
+        *outcall =
+            (struct nlm_outcall){.nlm = nlm,
+                                 .id = call->id,
+                                 .serial = ++nlm->begun,
+                                 .to = call->to[0],
+                                 .vouch = hf_vouch_of(nlm->service->core, call->host, &call->to[0]),
+                                 .v4 = call->vers == NLM4_VERS,
+                                 .msg = call->msg};
         rpc->repeated = &outcall->repeated;
         hf_list_init(&outcall->in_owner);
         if (call->kind == HF_OUTCALL_GRANTED)

@@ -145,7 +145,8 @@ uint64_t hf_nlm_callback_in_flight(const struct hf_nlm *nlm, const struct callba
 bool hf_nlm_callback_is_repeated(const struct hf_nlm *nlm, uint64_t id);
 
 /* Takes a GRANTED_RES from this address. It counts only as the answer to a GRANTED_MSG that we sent
- * to that address. took: the client says that it has taken the lock. */
+ * to that address, or to another one of a client that uses both at a time. took: the client says
+ * that it has taken the lock. */
 void hf_nlm_callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from,
                               bool took);
 

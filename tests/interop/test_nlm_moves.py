@@ -10,7 +10,7 @@ import time
 from holdfast_test import netns, nlm, rpc, tap
 from holdfast_test.daemon import Daemon
 from holdfast_test.nlm import GRANTED, LOCK, TEST, UNLOCK
-from holdfast_test.peer import NSM, SM_NOTIFY, SM_STAT, Network, add_addresses
+from holdfast_test.peer import NSM, SILENCE, SM_NOTIFY, SM_STAT, Network, add_addresses
 
 CTL = os.environ.get("HOLDFASTCTL", "build-asan/src/ctl/holdfastctl")
 OLD, NEW, OTHER = "10.2.1.1", "10.2.1.2", "10.2.1.9"
@@ -101,6 +101,21 @@ def an_unlock_that_comes_first():
 
 
 @tap.test
+def the_path_to_the_old_address_is_gone():
+    """TRK-02b: given no route to the old address, as when the network of one of two paths is down, the client is answered soon."""
+    with Story() as story:
+        old = story.host(OLD)
+        assert old.stat(LOCK, state=3) == "GRANTED"
+        old.vanish()
+        netns.run("ip", "route", "add", "unreachable", OLD, "table", "local")
+        try:
+            stat, seconds = patiently(story.host(NEW), LOCK, state=3)
+            assert stat == "GRANTED" and seconds < 10, (stat, seconds)
+        finally:
+            netns.run("ip", "route", "del", "unreachable", OLD, "table", "local")
+
+
+@tap.test
 def two_hosts_with_one_name():
     """TRK-02b: while the first answers, they are two clients, and the log says so."""
     with Story() as story:
@@ -137,6 +152,61 @@ def several_paths():
         assert one.stat(TEST) == "GRANTED"
         assert not one.received(SM_STAT, NSM) and not two.received(SM_STAT, NSM)
         assert len(story.clients()) == 1
+
+
+def waits_by_one_path(story, transport="tcp", msg=False):
+    """The client's two paths, another host, and the callback to the first path, which is not answered."""
+    one, two, other = story.host(OLD), story.host(NEW), story.host(OTHER, "other")
+    assert other.stat(LOCK) == "GRANTED"
+    one.answers = SILENCE
+    assert one.stat(LOCK, block=True, state=3, transport=transport, msg=msg) == "BLOCKED"
+    assert other.stat(UNLOCK) == "GRANTED"
+    return one, two, other, one.wait_for(GRANTED + nlm.MSG if msg else GRANTED)
+
+
+@tap.test
+def an_unlock_by_another_path_than_the_callback():
+    """TRK-02d: the UNLOCK waits for the callback on the first path. If it did not, the client could wait for the range again, and take
+    the late callback for its second grant, while another owner has the lock."""
+    with Story("client web.at_once=yes") as story:
+        one, two, other, _ = waits_by_one_path(story)
+        client, xid = two.client(), rpc.new_xid()
+        client.send(rpc.call_message(xid, nlm.PROG, 4, UNLOCK, nlm.ARGS[UNLOCK](4, b"cookie01", two.lock())))
+        assert client.is_silent(), "the UNLOCK was answered while a callback is in flight"
+        assert other.stat(LOCK) == "GRANTED", "the range is free at once"
+        assert nlm.decode_result(UNLOCK, 4, client.reply_to(xid).results).stat == "GRANTED"
+
+
+@tap.test
+def an_answer_by_another_path_than_the_callback():
+    """TRK-02d, SEC-07c: GRANTED_RES from any address of the client is the answer to GRANTED_MSG, whichever it used last; from another
+    host it is none."""
+    for path in 0, 1:
+        with Story("client web.at_once=yes") as story:
+            *paths, other, call = waits_by_one_path(story, "udp", msg=True)
+            assert paths[1].stat(TEST, transport="udp") == "GRANTED", "it used the second path last"
+            cookie = nlm.decode_test_args(4, call.args)[0]
+            other.send_granted_res(cookie, "DENIED")
+            paths[path].send_granted_res(cookie, "GRANTED")
+            time.sleep(4)  # longer than three attempts to call
+            assert other.stat(LOCK) == "DENIED", "the lock that the client has taken was given to another owner"
+            assert sum(len(host.received(GRANTED + nlm.MSG)) for host in paths) == 1
+
+
+@tap.test
+def a_copy_by_another_path():
+    """TRK-02d, RPC-01b: a copy of an UNLOCK that waited on a broken path does not take the lock that the client got since."""
+    with Story("client web.at_once=yes") as story:
+        one, two, other = story.host(OLD), story.host(NEW), story.host(OTHER, "other")
+        assert two.stat(LOCK, state=3) == "GRANTED"
+        xid = rpc.new_xid()
+        unlock = rpc.call_message(xid, nlm.PROG, 4, UNLOCK, nlm.ARGS[UNLOCK](4, b"cookie01", two.lock()))
+        two.client().send(unlock)
+        first = two.client().reply_to(xid)
+        assert two.stat(LOCK, state=3) == "GRANTED"
+        one.client().send(unlock)
+        assert one.client().reply_to(xid) == first
+        assert other.stat(LOCK) == "DENIED"
 
 
 @tap.test

@@ -218,10 +218,6 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
 struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
                                     const struct hf_peer *peer, struct hf_client *found);
 
-/* Returns the operator's vouch for this name at this address; NULL: there is none. */
-const struct hf_vouch *hf_vouch_of(const struct hf_core *core, struct hf_bytes name,
-                                   const struct hf_addr *addr);
-
 /* Returns the next client, after `after` (NULL: from the start), that has the vouch's name and an
  * address in its networks; NULL: no more. */
 struct hf_client *hf_vouched_next(struct hf_core *core, const struct hf_vouch *vouch,
@@ -233,6 +229,11 @@ struct hf_client *hf_client_find_moved(struct hf_core *core, const struct hf_pee
 
 /* True if the client has been heard of at this address. */
 bool hf_client_is_known_at(const struct hf_client *client, const struct hf_addr *addr);
+
+/* True if an NLM client may be at this address now: it used the address last, or uses several at a
+ * time. It has left its other former addresses (TRK-02). */
+bool hf_client_may_be_at(const struct hf_core *core, const struct hf_client *client,
+                         const struct hf_addr *addr);
 
 /* Moves the client, with all that it has, to another address, and records the move, unless it is
  * made `silently` to an address that is recorded already. On HF_ENOMEM the client has not moved. */

@@ -7,6 +7,7 @@
  */
 #include "core/clients/private.h"
 #include "core/common/names.h"
+#include "core/core.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
 
@@ -34,6 +35,19 @@ const struct hf_vouch *hf_vouch_of(const struct hf_core *core, struct hf_bytes n
     const struct hf_vouch *vouch = by_name(core, name);
 
     return vouch && covers(vouch, addr) ? vouch : NULL;
+}
+
+bool hf_vouch_is_at_once(struct hf_core *core, const struct hf_vouch *vouch,
+                         const struct hf_addr *addr)
+{
+    struct hf_alias *alias = NULL;
+
+    if (vouch && vouch->at_once && covers(vouch, addr))
+        alias = hf_alias_find(core, addr);
+    while (alias && !(alias->client->protocol == HF_PROTOCOL_NLM &&
+                      hf_name_equal(alias->client->name, vouch->name)))
+        alias = hf_alias_find_next(alias);
+    return alias != NULL;
 }
 
 void hf_client_join_vouched(struct hf_core *core, struct hf_client *client)
@@ -172,6 +186,17 @@ static struct hf_alias *alias_of(const struct hf_client *client, const struct hf
 bool hf_client_is_known_at(const struct hf_client *client, const struct hf_addr *addr)
 {
     return alias_of(client, addr) != NULL;
+}
+
+bool hf_client_may_be_at(const struct hf_core *core, const struct hf_client *client,
+                         const struct hf_addr *addr)
+{
+    const struct hf_vouch *vouch;
+
+    if (hf_addr_same_host(&client->addr, addr))
+        return true;
+    vouch = hf_vouch_of(core, client->name, addr);
+    return vouch && vouch->at_once && hf_client_is_known_at(client, addr);
 }
 
 /* Returns the oldest of the client's addresses, not counting the one by which it is found. */

@@ -9,6 +9,7 @@
 #include "base/programs.h"
 #include "core/clients/clients.h"
 #include "core/common/names.h"
+#include "core/core.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
 #include "core/outcall/outcall.h"

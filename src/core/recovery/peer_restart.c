@@ -13,22 +13,17 @@
 #include "core/clients/clients.h"
 #include "core/common/event.h"
 #include "core/common/names.h"
+#include "core/core.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
 #include "core/recovery/private.h"
 #include "core/table/table.h"
 
-/* True if the client may be at this address, by which it is known. A client whose address changes
- * has left its former addresses, unless it uses several at a time (TRK-02). */
+/* True if the client may be at this address, by which it is known. */
 static bool may_be_at(const struct hf_core *core, const struct hf_client *client,
                       const struct hf_addr *addr)
 {
-    const struct hf_vouch *vouch;
-
-    if (client->protocol != HF_PROTOCOL_NLM || hf_addr_same_host(&client->addr, addr))
-        return true;
-    vouch = hf_vouch_of(core, client->name, addr);
-    return vouch && vouch->at_once;
+    return client->protocol != HF_PROTOCOL_NLM || hf_client_may_be_at(core, client, addr);
 }
 
 /*

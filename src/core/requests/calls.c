@@ -40,7 +40,7 @@ void hf_core_granted_res(struct hf_core *core, struct hf_now now, const struct h
 
     if (!waiter)
         return; /* the answer came too late, or its cookie is not ours */
-    if (!waiter->msg || !hf_addr_same_host(&waiter->owner->client->addr, &peer->addr)) {
+    if (!waiter->msg || !hf_client_may_be_at(core, waiter->owner->client, &peer->addr)) {
         core->counters.granted_res_stranger++;
         return;
     }
