@@ -36,7 +36,7 @@ static unsigned connections_that_fit(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return HF_RPC_CONNECTIONS_DEFAULT;
     if (limit.rlim_cur <= 2 * (rlim_t)FILES_KEPT_BACK)
-        return FILES_KEPT_BACK;
+        return (unsigned)limit.rlim_cur / 2;
     if (limit.rlim_cur >= HF_RPC_CONNECTIONS_DEFAULT + FILES_KEPT_BACK)
         return HF_RPC_CONNECTIONS_DEFAULT;
     return (unsigned)limit.rlim_cur - FILES_KEPT_BACK;
@@ -224,11 +224,9 @@ int hf_listening_open(struct hf_daemon *d)
  */
 static void serve_rpcbind_locally(struct hf_daemon *d)
 {
-    int rv = hf_socket_clear_local(HF_RPCBIND_SOCKET, SOCK_STREAM);
-
-    if (rv == 0)
-        rv = hf_rpc_server_listen_local(d->term->server, HF_RPCBIND_SOCKET,
+    int rv = hf_rpc_server_listen_local(d->term->server, HF_RPCBIND_SOCKET,
                                         d->term->rpcbind_programs, 1);
+
     if (rv < 0)
         hf_log(HF_LOG_INFO, "no local rpcbind socket", HF_STR("path", HF_RPCBIND_SOCKET),
                HF_STR("reason", hf_strerror(rv)));

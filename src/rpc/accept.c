@@ -2,10 +2,14 @@
  * Accepts new connections: finds the account that the peer has, whether the peer may connect, and
  * which older connection makes way.
  */
+#include <errno.h>
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/assert.h"
+#include "base/log.h"
 #include "base/sockdiag.h"
 #include "rpc/server_private.h"
 
@@ -89,11 +93,11 @@ static struct hf_rpc_conn *most_silent_of(const struct hf_rpc_host *host,
 }
 
 /*
- * Chooses the connection that makes way when all connections are taken. If the new connection's own
- * host has more than an equal share, that host's most silent connection goes. Otherwise the most
- * silent connection of any host with more than its share goes, searched for only among the
- * connections that have been silent longest; if none is found, the most silent connection of all
- * goes.
+ * Chooses the connection that makes way when all connections are taken. fresh: the new connection;
+ * NULL: it could not be accepted, and its host is unknown. If the new connection's own host has
+ * more than an equal share, that host's most silent connection goes. Otherwise the most silent
+ * connection of any host with more than its share goes, searched for only among the connections
+ * that have been silent longest; if none is found, the most silent connection of all goes.
  */
 static struct hf_rpc_conn *find_victim(struct hf_rpc_server *server, struct hf_rpc_conn *fresh)
 {
@@ -101,7 +105,7 @@ static struct hf_rpc_conn *find_victim(struct hf_rpc_server *server, struct hf_r
     uint64_t share = server->counters.connections / server->n_host_conns;
     unsigned looks = 0;
 
-    if (fresh->host->n_conns > share && fresh->host->n_conns > 1)
+    if (fresh && fresh->host->n_conns > share && fresh->host->n_conns > 1)
         return most_silent_of(fresh->host, fresh);
     hf_list_foreach (node, &server->conns) {
         struct hf_rpc_conn *conn = hf_list_entry(node, struct hf_rpc_conn, link);
@@ -151,12 +155,23 @@ static bool join_host(struct hf_rpc_conn *conn)
     return true;
 }
 
-static bool start(struct hf_rpc_conn *conn)
+/* Gives the accepted connection to libuv, which closes it from then on. */
+static bool open_stream(struct hf_rpc_conn *conn, int fd)
+{
+    int rv =
+        conn->listener->local ? uv_pipe_open(&conn->tcp.pipe, fd) : uv_tcp_open(&conn->tcp.tcp, fd);
+
+    if (rv < 0)
+        close(fd);
+    return rv == 0;
+}
+
+static bool start(struct hf_rpc_conn *conn, int fd)
 {
     struct hf_rpc_server *server = conn->listener->server;
 
-    if (uv_accept(&conn->listener->tcp.stream, &conn->tcp.stream) < 0)
-        return false; /* the peer has closed the new connection already */
+    if (!open_stream(conn, fd))
+        return false;
     if ((conn->listener->local ? local_endpoints(conn) : tcp_endpoints(conn)) < 0)
         return false;
     if (!hf_rpc_access_allows(conn->listener, &conn->peer, false)) {
@@ -169,19 +184,10 @@ static bool start(struct hf_rpc_conn *conn)
     return hf_rpc_conn_read(conn);
 }
 
-void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
+static void begin(struct hf_rpc_listener *listener, struct hf_rpc_conn *conn, int fd)
 {
     struct hf_rpc_server *server = listener->server;
-    struct hf_rpc_conn *conn = NULL;
 
-    if (!server->config.held && hf_rpc_server_may_send(server))
-        conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
-    if (!conn) {
-        /* There is no memory for this connection: the next sweep tries again. libuv accepts no
-         * further connection before this one. */
-        listener->backed_up = true;
-        return;
-    }
     conn->listener = listener;
     conn->uid = HF_RPC_UID_UNKNOWN;
     conn->active_ms = uv_now(server->config.loop);
@@ -203,17 +209,87 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
     server->open_handles++;
     server->counters.connections++;
     server->counters.accepted++;
-    if (!start(conn))
+    if (!start(conn, fd))
         hf_rpc_conn_close(conn);
+}
+
+/* Leaves the connections that wait in the kernel's queue until the next sweep. */
+static void back_off(struct hf_rpc_listener *listener)
+{
+    listener->backed_up = true;
+    uv_poll_stop(&listener->poll);
+}
+
+/*
+ * Handles an accept() that failed although a connection waits. Mostly the process has no file left
+ * for it, whatever limit made the kernel refuse one: then an older connection makes way, and the
+ * next turn accepts the new one. If there is none, the files are used for other things.
+ */
+static void accept_failed(struct hf_rpc_listener *listener, int error)
+{
+    struct hf_rpc_server *server = listener->server;
+
+    if (error == EAGAIN || error == EINTR || error == ECONNABORTED)
+        return;
+    hf_log_limited(HF_LOG_WARN, "cannot accept a connection", HF_STR("reason", strerror(error)),
+                   HF_STR("advice", "raise the limit of open files (LimitNOFILE=)"));
+    if ((error != EMFILE && error != ENFILE) || hf_list_empty(&server->conns)) {
+        back_off(listener);
+        return;
+    }
+    server->counters.evicted++;
+    hf_rpc_conn_close(find_victim(server, NULL));
+}
+
+static bool accept_one(struct hf_rpc_listener *listener)
+{
+    const struct hf_alloc *alloc = listener->server->config.alloc;
+    struct hf_rpc_conn *conn = NULL;
+    int fd;
+
+    if (!listener->server->config.held && hf_rpc_server_may_send(listener->server))
+        conn = hf_calloc(alloc, 1, sizeof(*conn));
+    if (!conn) {
+        back_off(listener);
+        return false;
+    }
+    fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        accept_failed(listener, errno);
+        hf_free(alloc, conn);
+        return false;
+    }
+    begin(listener, conn, fd);
+    return true;
+}
+
+/* Accepts a few connections only, because a host that opens and closes connections would make all
+ * others wait for so many. If more wait, the loop calls again in its next turn. */
+static void on_connections(uv_poll_t *poll, int status, int events)
+{
+    struct hf_rpc_listener *listener = poll->data;
+    unsigned n = 0;
+
+    (void)events;
+    if (status < 0) /* libuv has stopped the handle, because the socket has an error */
+        back_off(listener);
+    while (n < SLICE_ACCEPTS && accept_one(listener))
+        n++;
+}
+
+/* libuv only tells that connections wait: its own loop that accepts them does not end while the
+ * process has no file left (version 1.44). */
+void hf_rpc_conn_accept_on(struct hf_rpc_listener *listener)
+{
+    listener->backed_up = false;
+    uv_poll_start(&listener->poll, UV_READABLE, on_connections);
 }
 
 void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server)
 {
     hf_list_foreach (node, &server->listeners) {
         struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
-        if (listener->backed_up) {
-            listener->backed_up = false;
-            hf_rpc_conn_accept(listener);
-        }
+        if (listener->backed_up)
+            hf_rpc_conn_accept_on(listener);
     }
 }

@@ -1,5 +1,6 @@
 #include "rpc/server.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/sockdiag.h"
 #include "base/socket.h"
+#include "base/text.h"
 #include "rpc/server_private.h"
 
 enum {
@@ -50,19 +52,6 @@ static void continue_udp(struct hf_rpc_server *server)
     }
 }
 
-/* Accepts the connections that were left over from the previous turn; then libuv accepts again. */
-static void continue_accepting(struct hf_rpc_server *server)
-{
-    server->accept_waits = false;
-    hf_list_foreach (node, &server->listeners) {
-        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
-        if (listener->gave_way) {
-            listener->gave_way = false;
-            hf_rpc_conn_accept(listener);
-        }
-    }
-}
-
 /* True if the loop should poll for more input before it sleeps (RPC-04). */
 static bool looks_on(struct hf_rpc_server *server)
 {
@@ -86,8 +75,6 @@ static void on_prepare(uv_prepare_t *handle)
 
     hf_rpc_turn_begin(server);
     hf_rpc_hosts_end_turn(&server->hosts);
-    if (server->accept_waits)
-        continue_accepting(server);
     if (waited) {
         hf_rpc_turn_serve(server);
         continue_udp(server);
@@ -294,32 +281,6 @@ static bool udp_gives_way(struct hf_udp *udp)
     return true;
 }
 
-/*
- * Accepts a connection. libuv would accept all waiting connections before the loop turns, and a
- * host that opens and closes connections would make all others wait for so many. So only a few are
- * accepted in one turn: libuv accepts no further connection before uv_accept() has been called for
- * this one.
- */
-static void on_connection(uv_stream_t *stream, int status)
-{
-    struct hf_rpc_listener *listener = stream->data;
-    struct hf_rpc_server *server = listener->server;
-
-    if (status != 0)
-        return;
-    if (listener->accept_turn != server->turn) {
-        listener->accept_turn = server->turn;
-        listener->accepts = 0;
-    }
-    if (listener->accepts == SLICE_ACCEPTS) {
-        listener->gave_way = true;
-        server->accept_waits = true;
-        return;
-    }
-    listener->accepts++;
-    hf_rpc_conn_accept(listener);
-}
-
 void hf_rpc_server_read_on(struct hf_rpc_server *server)
 {
     if (!server->config.held)
@@ -352,7 +313,7 @@ void hf_rpc_listener_handle_closed(struct hf_rpc_listener *listener)
     hf_rpc_server_handle_closed(server);
 }
 
-static void on_tcp_closed(uv_handle_t *handle)
+static void on_poll_closed(uv_handle_t *handle)
 {
     hf_rpc_listener_handle_closed(handle->data);
 }
@@ -362,7 +323,21 @@ static void on_udp_closed(struct hf_udp *udp)
     hf_rpc_listener_handle_closed(udp->ctx);
 }
 
-/* Opens a listening TCP socket at addr and hands it to libuv. */
+/* Accepts connections at the listening socket fd from now on; the listener owns fd, unless this
+ * fails. */
+static int accept_at(struct hf_rpc_listener *listener, int fd)
+{
+    if (uv_poll_init_socket(listener->server->config.loop, &listener->poll, fd) < 0)
+        return HF_EUNAVAIL;
+    listener->fd = fd;
+    listener->poll.data = listener;
+    listener->open_handles++;
+    listener->server->open_handles++;
+    hf_rpc_conn_accept_on(listener);
+    return 0;
+}
+
+/* Opens a listening TCP socket at addr. */
 static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr)
 {
     int on = 1;
@@ -375,28 +350,24 @@ static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr
      * out, because clients return to this port. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     rv = hf_socket_bind(fd, addr, listener->server->config.bind);
-    if (rv == 0 && uv_tcp_open(&listener->tcp.tcp, fd) < 0)
-        rv = HF_EUNAVAIL;
-    if (rv < 0) {
+    if (rv == 0 && listen(fd, BACKLOG) < 0)
+        rv = errno == EADDRINUSE ? HF_EBUSY : HF_EUNAVAIL;
+    if (rv == 0)
+        rv = accept_at(listener, fd);
+    if (rv < 0)
         close(fd);
-        return rv;
-    }
-    rv = uv_listen(&listener->tcp.stream, BACKLOG, on_connection);
-    return rv == UV_EADDRINUSE ? HF_EBUSY : rv < 0 ? HF_EUNAVAIL : 0;
-}
-
-/* Registers the listener's stream handle, and counts it among the handles to close. */
-static void stream_opened(struct hf_rpc_listener *listener)
-{
-    listener->tcp.stream.data = listener;
-    listener->open_handles++;
-    listener->server->open_handles++;
+    return rv;
 }
 
 static void listener_close(struct hf_rpc_listener *listener)
 {
-    uv_close((uv_handle_t *)&listener->tcp.stream, on_tcp_closed);
-    if (!listener->local)
+    if (listener->fd >= 0) {
+        uv_close((uv_handle_t *)&listener->poll, on_poll_closed);
+        close(listener->fd);
+    }
+    if (listener->local)
+        (void)unlink(listener->path);
+    else
         hf_udp_close(&listener->udp, on_udp_closed);
 }
 
@@ -417,8 +388,6 @@ static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
     listener->open_handles++;
     server->open_handles++;
     at.port = listener->udp.bound.port;
-    uv_tcp_init(server->config.loop, &listener->tcp.tcp);
-    stream_opened(listener);
     rv = open_tcp(listener, &at);
     if (rv == 0)
         *addr = at;
@@ -427,20 +396,15 @@ static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
 
 static int listen_local(struct hf_rpc_listener *listener, const char *path)
 {
-    int rv;
+    int fd = hf_socket_listen_local(path, SOCK_STREAM, 0666, BACKLOG);
+    int rv = fd;
 
     listener->local = true;
-    uv_pipe_init(listener->server->config.loop, &listener->tcp.pipe, 0);
-    stream_opened(listener);
-    rv = uv_pipe_bind(&listener->tcp.pipe, path);
+    if (fd >= 0 && (rv = accept_at(listener, fd)) < 0)
+        close(fd);
     if (rv == 0)
-        rv = uv_pipe_chmod(&listener->tcp.pipe, UV_READABLE | UV_WRITABLE);
-    if (rv == 0)
-        rv = uv_listen(&listener->tcp.stream, BACKLOG, on_connection);
-    return rv == 0               ? 0
-           : rv == UV_EADDRINUSE ? HF_EBUSY
-           : rv == UV_EACCES     ? HF_EDENIED
-                                 : HF_EUNAVAIL;
+        hf_format(listener->path, sizeof(listener->path), "%s", path);
+    return rv;
 }
 
 static struct hf_rpc_listener *listener_new(struct hf_rpc_server *server,
@@ -450,6 +414,7 @@ static struct hf_rpc_listener *listener_new(struct hf_rpc_server *server,
 
     if (listener) {
         listener->server = server;
+        listener->fd = -1;
         listener->programs = programs;
         listener->n_programs = n;
         listener->any_port = n > 0;

@@ -81,17 +81,15 @@ struct hf_rpc_listener {
     struct hf_rpc_server *server;
     const struct hf_rpc_program *const *programs;
     size_t n_programs;
-    union hf_rpc_stream tcp; /* the listening TCP socket, or the local socket */
+    int fd;         /* the listening TCP socket, or the local socket; -1: none */
+    uv_poll_t poll; /* tells of connections that wait at fd */
     struct hf_udp udp;
     struct hf_rpc_slice slice; /* how much the UDP socket has used of its slice */
     uint64_t slice_turn;       /* the turn of the loop to which `slice` belongs */
     bool any_port;             /* this listener also serves callers without a reserved port */
     bool local;                /* this listener has a local socket, and no UDP */
-    /* the turn of the loop in which the listener accepted its last connection */
-    uint64_t accept_turn;
-    unsigned accepts; /* how many connections the listener accepted in accept_turn */
-    bool gave_way;    /* one more connection waits to be accepted in the next turn */
-    bool backed_up;   /* a connection waits to be accepted until there is memory for it */
+    char path[108];            /* the name of the local socket, which the listener removes */
+    bool backed_up; /* connections wait to be accepted until there are memory and files for them */
     /* How many handles of this listener and of its connections are open; the listener is freed when
      * all are closed. */
     unsigned open_handles;
@@ -155,7 +153,6 @@ struct hf_rpc_server {
     /* when the server last served another host than the one before; 0: never */
     uint64_t switched_ms;
     struct hf_list waiting; /* connections whose input waits for the next turn of the loop */
-    bool accept_waits;      /* some listener has connections that wait for the next turn */
     bool udp_waits;         /* some UDP socket has datagrams that wait for the next turn */
     /* Active while input waits or the server polls for input, so that the loop does not sleep. */
     uv_idle_t idle;
@@ -235,7 +232,7 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
                      struct hf_bytes message);
 
 /* accept.c */
-void hf_rpc_conn_accept(struct hf_rpc_listener *listener);
+void hf_rpc_conn_accept_on(struct hf_rpc_listener *listener); /* begins or goes on to accept */
 /* Accepts the connections that had to wait. */
 void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server);
 

@@ -162,7 +162,11 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     struct hf_udp *udp = handle->data;
 
     (void)events;
-    if (status < 0 || udp->io->at_in < udp->io->n_in)
+    if (status < 0)
+        /* libuv has stopped reading, because the socket has an error (a tool has aborted it, say);
+         * the next read takes the error from the socket, which works on. */
+        hf_udp_read(udp);
+    if (udp->io->at_in < udp->io->n_in)
         return; /* hf_udp_continue() must first pass on the datagrams that are left */
     for (int round = 0; round < ROUNDS; round++) {
         receive_batch(udp);

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import struct
+import subprocess
 import time
 
 from holdfast_test import crowd, netns, nlm, rpc, rpcbind, tap
@@ -19,6 +20,11 @@ LOCK = nlm.Lock(b"victim.example", b"file", b"1@victim", 1, 0, 0)
 
 def open_files(daemon):
     return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
+
+
+def cpu_seconds(daemon):
+    with open(f"/proc/{daemon.process.pid}/stat", encoding="ascii") as stat:
+        return sum(int(ticks) for ticks in stat.read().rsplit(")", 1)[1].split()[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 def test_msg(xid):
@@ -86,6 +92,57 @@ def more_connections_than_one_host_may_have():
         assert victim.call(NSM, 1, 0).status == rpc.SUCCESS
         for attacker in attackers:
             attacker.close()
+
+
+@tap.test
+def no_file_left_for_a_connection():
+    """SEC-02: given a process that may open no file more, and a host that connects again and again, the daemon serves its other
+    clients, by UDP and by connections old and new, and stops in order. (libuv's loop that accepts connections never ended.)"""
+    with Daemon() as daemon, rpc.Tcp(SERVER, PORT, source=(VICTIM, 0)) as victim:
+        assert victim.call(NSM, 1, 0).status == rpc.SUCCESS
+        few = open_files(daemon) + 4
+        subprocess.run(["prlimit", "--pid", str(daemon.process.pid), f"--nofile={few}:{few}"], check=True)
+        attackers = []
+        for _ in range(100):
+            attackers.append(socket.socket())
+            attackers[-1].bind((ATTACKER, 0))
+            attackers[-1].connect((SERVER, PORT))
+        daemon.wait_for_log("cannot accept a connection")
+        with rpc.Udp(SERVER, PORT, source=(VICTIM, 0)) as datagrams:
+            assert datagrams.call(NSM, 1, 0).status == rpc.SUCCESS
+        assert victim.call(NSM, 1, 0).status == rpc.SUCCESS
+        with rpc.Tcp(SERVER, PORT, source=(VICTIM, 0)) as newcomer:
+            assert newcomer.call(NSM, 1, 0).status == rpc.SUCCESS
+        for attacker in attackers:
+            attacker.close()
+
+
+@tap.test
+def no_file_left_at_all():
+    """Given a process without a connection that may open no file more, one that comes is served when it may again."""
+    with Daemon() as daemon:
+        few = open_files(daemon)
+        subprocess.run(["prlimit", "--pid", str(daemon.process.pid), f"--nofile={few}:1024"], check=True)
+        with rpc.Tcp(SERVER, PORT, source=(VICTIM, 0)) as client:
+            client.send(rpc.call_message(7, NSM, 1, 0))
+            daemon.wait_for_log("cannot accept a connection")
+            used = cpu_seconds(daemon)
+            assert client.is_silent(1)
+            assert cpu_seconds(daemon) - used < 0.5, "it is busy with a connection that it cannot accept"
+            subprocess.run(["prlimit", "--pid", str(daemon.process.pid), "--nofile=1024:1024"], check=True)
+            assert client.reply_to(7).status == rpc.SUCCESS
+
+
+@tap.test
+def a_socket_with_an_error():
+    """RPC-02: given an error on the UDP socket, as when a tool aborts it, the daemon goes on to read. (libuv stops at the first.)"""
+    with Daemon(), rpc.Udp(SERVER, PORT, source=(VICTIM, 0)) as client:
+        done = subprocess.run(["ss", "--kill", "--udp", "--all", "sport", "=", str(PORT)], capture_output=True, text=True, check=True)
+        if str(PORT) not in done.stdout:
+            raise tap.Skip("the kernel cannot abort sockets")
+        for _ in range(2):  # a datagram may be lost with the error
+            client.send(rpc.call_message(7, NSM, 1, 0))
+        assert client.reply_to(7).status == rpc.SUCCESS
 
 
 @tap.test
