@@ -29,8 +29,11 @@ static const char *const CODES[] = {
 static void neutralise(char *text)
 {
     for (unsigned char *p = (unsigned char *)text; *p; p++) {
-        if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
-            *p = '?';
+        if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0) /* a control character of two bytes */
+            *p++ = '?';
+        else if (*p >= 0x20 && *p != 0x7f)
+            continue;
+        *p = '?';
     }
 }
 

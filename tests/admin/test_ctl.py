@@ -87,10 +87,12 @@ def answering(pages):
     server = http.server.HTTPServer(("127.0.0.1", 0), Answers)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @tap.test
@@ -106,6 +108,19 @@ def a_list_of_several_pages():
         status, out, err = ctl("--url", url, "locks")
     assert status == OK and all(age in out for age in ages.values()), (out, err)
     assert "no path is known for their file: 3 locks" in err, err
+
+
+@tap.test
+def a_long_path_is_cut_between_two_characters():
+    """ADM-04: of a path that is too long for a line its beginning and its end are shown, whole characters of them."""
+    lock = {"id": "1", "client": {"id": "1", "name": "alpha"}, "owner": {"svid": 1, "text": "", "handle": "aa"}, "file": "0a",
+            "range": {"first": "0"}, "mode": "exclusive", "export": "default", "waiters": 0, "held_seconds": 1, "path_status": "named"}
+    rows = [lock | {"path": "/" + "x" * more + "\u20ac" * 200 + "y" * other} for more in range(3) for other in range(3)]
+    with answering({"0": {"locks": rows, "unnamed": 0, "next": None}}) as url:
+        done = subprocess.run([CTL, "--url", url, "locks", "--wide"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
+    shown = re.findall(r"/x*\u20ac+\.\.\.\u20ac+y*", done.stdout.decode())  # which fails where a character was cut
+    assert len(shown) == len(rows), done.stdout
+    assert all(70 < len(path) < 120 for path in shown), shown
 
 
 @tap.test
@@ -214,6 +229,12 @@ def hostile_names_do_not_steer_the_terminal():
     with Daemon(), Locker(b"\033[31mred\033]0;title\007", "192.0.2.1") as client:
         assert client.lock(FILE) == "granted"
         assert "\033" not in ctl_ok("clients") and "\007" not in ctl_ok("locks")
+    c1 = "".join(map(chr, range(0x80, 0xa0)))  # control characters of two bytes in UTF-8; 0x9b begins a sequence as ESC [ does
+    lock = {"id": "1", "client": {"id": "1", "name": f"red{c1}"}, "owner": {"svid": 1, "text": "", "handle": "aa"}, "file": "0a",
+            "range": {"first": "0"}, "mode": "exclusive", "export": "default", "waiters": 0, "held_seconds": 1}
+    with answering({"0": {"locks": [lock], "unnamed": 0, "next": None}}) as url:
+        out = ctl_ok("--url", url, "locks")
+    assert "red" + "??" * len(c1) in out and not set(c1) & set(out), out
 
 
 @tap.test
