@@ -10,6 +10,7 @@
 enum {
     REST_MS = 400000,     /* the quiet time after the faults: more than two grace periods */
     EVENTS_MAX = 1000000, /* a world that does not come to rest is broken */
+    WANT_AGAIN_MS = 1000, /* an operator who wants the service back looks again after this pause */
 };
 
 unsigned cl_packet_new(struct cl_world *world, struct cl_packet packet)
@@ -117,8 +118,10 @@ static void want(struct cl_world *world, unsigned node)
 {
     struct hf_cluster *cluster = &world->nodes[node].cluster;
 
-    if (cluster->lease.state == HF_LEASE_ALARM)
+    if (cluster->lease.state == HF_LEASE_ALARM) {
+        cl_push(world, WANT_AGAIN_MS, CL_EVENT_WANT, node, 0, 0);
         return;
+    }
     cl_enter(world, node);
     hf_cluster_take(cluster);
     cl_node_pump(world, node);

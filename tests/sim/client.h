@@ -51,6 +51,9 @@ struct sim_process {
     bool granted; /* GRANTED came while the LOCK was still in flight */
     /* That GRANTED was for a LOCK, and not for an NM_LOCK, as far as the server knew. */
     bool granted_recorded;
+    /* The operator has released what the process asked for since it asked: a grant that it hears of
+     * later may be gone, with its record. */
+    bool released;
     /* The epoch of the server that sent GRANTED; the client itself does not know it. */
     uint64_t granted_epoch;
     uint32_t op;            /* the running number of the request in `want` */

@@ -113,7 +113,10 @@ static void server_found(struct sim_world *world, const struct hf_record_server 
         server->recorded = world->config.durable;
         server->records_all = world->config.durable && world->config.continues;
         server->was_monitor = world->config.monitor;
-        server->durable_number = server->number_epoch;
+        /* The batch of the start may reach the disk although SM_SIMU_CRASH has begun an epoch since
+         * (seed 130021742). */
+        server->durable_number =
+            record->epoch == server->start_epoch ? server->start_number : record->epoch;
     }
     server->durable_epoch = record->epoch;
     server->clean = record->clean;

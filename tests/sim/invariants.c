@@ -468,12 +468,12 @@ void sim_check_started(struct sim_world *world)
     struct sim_server *server = &world->server;
     struct hf_view_status status;
 
-    if (server->idle_at_crash && server->run > 1 &&
-        hf_core_digest(server->core) != server->idle_digest)
+    if (server->idle_at_crash && server->run > 1 && server->loaded_digest != server->idle_digest)
         sim_world_violation(world, "after a crash the state is what was acknowledged",
                             "the digest differs though nothing was in flight");
     hf_core_view_status(server->core, sim_now(world), &status);
-    server->epoch = status.epoch;
+    server->epoch = server->start_epoch = status.epoch;
+    server->start_number = server->number_epoch;
     /* A status monitor that is started again in the same boot tells no client, because its kernel
      * has lost no lock; only a boot makes a new state number (section 14). */
     if (status.state % 2 != 1 || status.state != (int32_t)(2 * server->number_epoch - 1))

@@ -1,6 +1,7 @@
 #include "operator.h"
 
 #include "door.h"
+#include "process.h"
 #include "world.h"
 
 static void end_grace(struct sim_world *world)
@@ -61,6 +62,7 @@ static void release_lock(struct sim_world *world)
     sim_model_unlocked(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range);
     sim_model_lapse(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range,
                     SIM_LAPSE_OPERATOR);
+    sim_process_released(world, sim_owner((unsigned)host, (unsigned)row.record.svid), range);
 }
 
 /* Releases a file. Its waiters are removed, too; their clients repeat the request within 30 s. */
@@ -78,6 +80,7 @@ static void release_file(struct sim_world *world)
     for (unsigned o = 0; o < SIM_OWNERS; o++) {
         sim_model_unlocked(model, o, file);
         sim_model_lapse(model, o, file, SIM_LAPSE_OPERATOR);
+        sim_process_released(world, o, file);
         sim_model_grants_over(model, o, file);
     }
     for (unsigned i = 0; i < model->n_waiters;) {

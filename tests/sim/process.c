@@ -63,6 +63,7 @@ static void ask(struct sim_world *world, unsigned h, unsigned p)
     struct sim_process *process = &host->procs[p];
 
     process->phase = SIM_CALLING;
+    process->released = false;
     process->asked_at_state = host->server_state;
     process->want.state = world->config.stateless && h % 2 == 0 ? 0 : host->state;
     process->timer++;
@@ -168,7 +169,8 @@ static void note_unrecorded(struct sim_world *world, unsigned h, unsigned p, uin
     const struct sim_process *process = &world->hosts[h].procs[p];
     unsigned owner = owner_of(world, h, p);
     struct sim_range range = process->want.range;
-    bool recorded = process->want.call == SIM_CALL_LOCK && (by_answer || process->granted_recorded);
+    bool recorded = process->want.call == SIM_CALL_LOCK &&
+                    (by_answer || (process->granted_recorded && !process->released));
 
     for (unsigned c = range.first; c <= range.last; c++) {
         if (recorded)
@@ -306,6 +308,18 @@ void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
     default:
         go_idle(world, h, p);
         break;
+    }
+}
+
+void sim_process_released(struct sim_world *world, unsigned owner, struct sim_range range)
+{
+    unsigned h = owner / SIM_PROCS;
+
+    for (unsigned p = 0; p < SIM_PROCS; p++) {
+        struct sim_process *process = &world->hosts[h].procs[p];
+
+        if (owner_of(world, h, p) == owner && sim_range_overlaps(process->want.range, range))
+            process->released = true;
     }
 }
 

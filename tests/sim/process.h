@@ -18,6 +18,9 @@ void sim_process_answered(struct sim_world *world, unsigned host, unsigned proc,
 /* The server's GRANTED call; returns the answer to give. */
 uint8_t sim_process_granted(struct sim_world *world, const struct sim_message *call);
 
+/* The operator has released a range of this owner. */
+void sim_process_released(struct sim_world *world, unsigned owner, struct sim_range range);
+
 /* The server restarted and the reclaims are done: the process asks again for the lock it waits for.
  */
 void sim_process_repeat(struct sim_world *world, unsigned host, unsigned proc);

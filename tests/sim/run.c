@@ -206,6 +206,9 @@ const uint64_t sim_known_seeds[] = {
     110010181, 110028932, /* shares of before a start hold up an UNLOCK after limits were lowered */
     110003578, 110019088, 110017632, /* the simulator: locks of which a notice brought no news */
     110018596, /* the simulator: the life of a lock that comes back from the disk */
+    130006629, /* the simulator: a callback for a LOCK that the operator had released */
+    130021742, /* the simulator: the batch of a start that becomes durable after SM_SIMU_CRASH */
+    130029797, /* the simulator: a start that continues grants what a failed batch had undone */
     /* The simulator: a late grant over a range that another client reclaimed by mistake. */
     110003393, 100070510, /* broke "nothing is released without a cause" in a build of one day */
 };

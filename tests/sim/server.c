@@ -367,6 +367,7 @@ static int load(struct sim_world *world)
     if (rv < 0)
         sim_world_violation(world, "after a crash the state is what was acknowledged",
                             "a stored record was refused: %s", hf_strerror(rv));
+    server->loaded_digest = hf_core_digest(server->core);
     rv = hf_core_start(server->core, sim_now(world));
     if (rv == 0) {
         note_unknown(world);

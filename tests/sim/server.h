@@ -86,6 +86,8 @@ struct sim_server {
     uint64_t durable_epoch;  /* on the disk */
     uint64_t number_epoch;   /* the epoch in which our state number was due, and was taken */
     uint64_t durable_number; /* on the disk */
+    uint64_t start_epoch;    /* of this run, before any SM_SIMU_CRASH, and the number due then */
+    uint64_t start_number;
     bool was_monitor; /* the server was a status monitor in the run whose epoch is on the disk */
     struct sim_oracle disk;     /* the locks on the disk */
     bool registered[SIM_HOSTS]; /* clients on the disk */
@@ -117,7 +119,8 @@ struct sim_server {
     /* The highest state number that a notice carried, and the run in which it did. */
     int32_t highest_state;
     uint32_t highest_run;
-    uint64_t idle_digest; /* the core's digest at the crash, if nothing was in flight */
+    uint64_t idle_digest;   /* the core's digest at the crash, if nothing was in flight */
+    uint64_t loaded_digest; /* after loading; a start that continues may grant at once */
     bool idle_at_crash;
 };
 
