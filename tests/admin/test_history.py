@@ -9,7 +9,7 @@ import time
 from holdfast_test import netns, tap
 from holdfast_test.daemon import wait_until
 from holdfast_test.store import Server
-from world import Host, Locker, ask, expect_problem
+from world import Host, Locker, ask, expect_problem, get
 
 ALL = ("history.longer_than=0", "notify.timeout=1", "notify.attempts=1", "notify.retry_for=0")
 FILE = b"nightly.db"
@@ -106,6 +106,9 @@ def an_operator_asks_what_was_at_three_twelve():
         status, out, err = ctl("history", "--since", "2001-01-01", "--client", "beta")
         assert status == 0 and "beta.example" in out and "alpha" not in out, out
         assert "the history begins at" in err and "nothing that ended before is kept" in err, err
+        began = next(lock["acquired_at"] for lock in get("locks")["locks"] if lock["range"]["first"] == "5")
+        status, out, _ = ctl("history", "--until", began[:19].replace("T", " "))  # what began within that second is part of it
+        assert status == 0 and "beta.example" in out, (began, out)
         status, out, _ = ctl("history", "--until", "2001-01-01 00:00")
         assert status == 0 and "example" not in out, out
         assert re.search(r"^\d\d:\d\d:\d\d ", ctl("history")[1], re.M), "times of today have no date"

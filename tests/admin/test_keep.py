@@ -96,6 +96,26 @@ def a_store_in_use_or_damaged_is_not_good():
         assert server.daemon.wait() == 3 and "data.mdb is missing" in server.daemon.log()
 
 
+@tap.test
+def a_store_is_verified_with_the_rights_of_its_owner():
+    """Given a store that a user owns, whose directory has root's group, and in it a file that only root and this group may read, then
+    root verifies the store as that user, with the groups of that user, and cannot read the file."""
+    with serve() as server:
+        with Locker("alpha.example", "192.0.2.3") as alpha:
+            take_locks(alpha)
+        server.stop()
+        os.chown(server.path, NOBODY.pw_uid, 0)
+        for path in Path(server.path).iterdir():
+            os.chown(path, NOBODY.pw_uid, 0)
+        status, _, err = tool(server.path, "--verify-store")
+        assert status == 0, err
+        data = Path(server.path, "data.mdb")
+        os.chown(data, 0, 0)
+        data.chmod(0o660)
+        status, out, err = tool(server.path, "--verify-store")
+        assert status == 1 and "is good" not in out and "permission denied" in err, (status, out, err)
+
+
 # ---- backup and restore ----
 
 @tap.test

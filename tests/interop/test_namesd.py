@@ -5,10 +5,12 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
 import tempfile
+import termios
 import time
 from pathlib import Path
 
@@ -285,6 +287,58 @@ def many_questions_at_once_are_answered():
             with Asker() as asker:
                 assert asker.ask(line) == f"1 named {export}/a.txt\n".encode()
         assert namesd.process.poll() is None
+
+
+@tap.test
+def answers_for_which_there_was_no_room_follow():
+    """NAM-02: given an asker that reads nothing until the last answers do not fit into its socket, and that asks nothing more, when it
+    reads, then it gets all of them."""
+    def waiting(request):
+        return struct.unpack("i", fcntl.ioctl(asker.socket, request, bytes(4)))[0]
+
+    def is_quiet():
+        before = waiting(termios.FIONREAD)
+        time.sleep(0.05)
+        return waiting(termios.TIOCOUTQ) == 0 and waiting(termios.FIONREAD) == before
+
+    with folder("a.txt") as export, Namesd(export), Asker() as asker:
+        line = b"path 1 " + ganesha(str(export / "a.txt")).hex().encode() + b"\n"
+        answer, asked = f"1 named {export}/a.txt\n".encode(), 0
+        while waiting(termios.FIONREAD) == asked * len(answer) or not is_quiet():
+            asker.socket.sendall(line * 10)
+            asked += 10
+            wait_until(lambda: waiting(termios.TIOCOUTQ) == 0, "the questions are read")
+        answers = b""
+        while len(answers) < asked * len(answer):
+            answers += asker.socket.recv(1 << 20)
+        assert answers == answer * asked
+
+
+@tap.test
+def an_asker_that_leaves_takes_no_other_with_it():
+    """NAM-02: given askers of which the first leaves in the same moment in which the last sends the rest of a line, that one is
+    answered, and again."""
+    with folder("a.txt") as export, Namesd(export) as namesd:
+        line = b"path 1 " + ganesha(str(export / "a.txt")).hex().encode() + b"\n"
+        answer = f"1 named {export}/a.txt\n".encode()
+        with contextlib.ExitStack() as askers:
+            first, *others = [askers.enter_context(Asker()) for _ in range(4)]
+            for asker in (first, *others):
+                assert asker.ask(line) == answer
+            while others:
+                others[-1].file.write(line[:10])
+                others[-1].file.flush()
+                wait_until(lambda: not struct.unpack("i", fcntl.ioctl(others[-1].socket, termios.TIOCOUTQ, bytes(4)))[0], "it is read")
+                namesd.process.send_signal(signal.SIGSTOP)
+                first.file.close()
+                first.socket.close()
+                others[-1].file.write(line[10:])
+                others[-1].file.flush()
+                namesd.process.send_signal(signal.SIGCONT)
+                assert others[-1].file.readline() == answer
+                for asker in others:
+                    assert asker.ask(line) == answer
+                first, others = others[0], others[1:]
 
 
 @tap.test

@@ -42,6 +42,7 @@ static struct {
 static struct {
     uint64_t later_ms; /* so much later is it than the clock says */
     unsigned crowded;  /* so many times the kernel had more news than a socket could hold */
+    unsigned interrupted_lists; /* so many lists of addresses are empty, marked as interrupted */
 } * common;
 
 static void on_event(void *ctx, enum hf_addresses_event event, int error)
@@ -580,8 +581,11 @@ static void signals_of_a_stop_do_not_end_the_runner(void **state)
 
 static void the_hook_has_what_it_needs_and_no_more(void **state)
 {
+    enum { MANY = 40 }; /* more variables than a hook gets */
     char path[96];
     char body[512];
+    char name[32];
+    unsigned n = 0;
     int leak = open("/dev/null", O_RDONLY); /* a file of the daemon that lacks O_CLOEXEC */
 
     (void)state;
@@ -594,8 +598,16 @@ static void the_hook_has_what_it_needs_and_no_more(void **state)
     write_hook(body);
     assert_int_equal(setenv("HOLDFAST_INTERFACE", "eth7", 1), 0);
     assert_int_equal(setenv("NOTIFY_SOCKET", "/run/none", 1), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "HOLDFAST_%u", i);
+        assert_int_equal(setenv(name, "many", 1), 0);
+    }
     start();
     close(leak);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "HOLDFAST_%u", i);
+        (void)unsetenv(name);
+    }
     (void)snprintf(path, sizeof(path), "%s/status", folder);
     assert_non_null(strstr(read_file(path), "CapEff:\t0000000000003000")); /* NET_ADMIN, NET_RAW */
     assert_non_null(strstr(read_file(path), "CapBnd:\t0000000000003000"));
@@ -605,6 +617,9 @@ static void the_hook_has_what_it_needs_and_no_more(void **state)
     (void)snprintf(path, sizeof(path), "%s/env", folder);
     assert_non_null(strstr(read_file(path), "HOLDFAST_INTERFACE=eth7"));
     assert_null(strstr(read_file(path), "NOTIFY_SOCKET"));
+    for (const char *at = read_file(path); (at = strstr(at, "=many")); at++)
+        n++;
+    assert_true(n >= 20 && n < MANY);
 }
 
 /* ---- an address that is lost while it should be up ---- */
@@ -813,9 +828,6 @@ uint64_t __wrap_hf_clock_boot_ms(void)
 ssize_t __real_recv(int fd, void *out, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *out, size_t size, int flags);
 
-/* How many lists of addresses are still to be empty and marked as interrupted. */
-static unsigned interrupted_lists;
-
 /* Reads news as the kernel hands them out if there were too many: all of them are lost. */
 static ssize_t lose_news(int fd, void *out, size_t size)
 {
@@ -834,13 +846,13 @@ ssize_t __wrap_recv(int fd, void *out, size_t size, int flags)
     if (flags == MSG_DONTWAIT && common->crowded > 0)
         return lose_news(fd, out, size);
     n = __real_recv(fd, out, size, flags);
-    if (n < (ssize_t)sizeof(*message) || interrupted_lists == 0 ||
+    if (n < (ssize_t)sizeof(*message) || common->interrupted_lists == 0 ||
         !(message->nlmsg_flags & NLM_F_MULTI))
         return n;
     while (message->nlmsg_type != NLMSG_DONE) /* reads to the end of the kernel's list */
         (void)__real_recv(fd, out, size, flags);
     message->nlmsg_flags |= NLM_F_DUMP_INTR;
-    interrupted_lists--;
+    common->interrupted_lists--;
     return (ssize_t)message->nlmsg_len;
 }
 
@@ -876,6 +888,53 @@ static void news_that_found_no_room_are_looked_after(void **state)
     assert_true(has_address(ADDRESS));
 }
 
+/* A hook may leave an address out that it took before: nothing is missing then. */
+static void what_the_host_had_before_a_drop_does_not_count(void **state)
+{
+    char body[512];
+
+    (void)state;
+    (void)snprintf(body, sizeof(body),
+                   "[ $1 = take ] || exit 0\n"
+                   "ip address replace %s/32 dev lo\n"
+                   "[ $(grep -c take \"$(dirname $0)/calls\") = 1 ] || exit 0\n"
+                   "ip address replace %s/128 dev lo nodad",
+                   ADDRESS, ADDRESS6);
+    write_hook(body);
+    start();
+    take();
+    assert_true(has_address(ADDRESS) && has_address(ADDRESS6));
+    hf_addresses_drop(addresses);
+    TURN_UNTIL(seen.down == 2);
+    hf_addresses_take(addresses, in(FAR_MS));
+    TURN_UNTIL(seen.up == 2 || seen.failed > 0);
+    assert_int_equal(seen.failed, 0);
+    assert_true(has_address(ADDRESS) && !has_address(ADDRESS6));
+}
+
+/* However often the drop has failed while the daemon lived, a runner that is left alone has all of
+ * its attempts. */
+static void a_runner_that_is_left_alone_begins_its_attempts_anew(void **state)
+{
+    unsigned drops;
+
+    (void)state;
+    write_real_hook("");
+    start();
+    take();
+    common->interrupted_lists = ~0U;
+    hf_addresses_drop(addresses);
+    TURN_UNTIL((common->later_ms += 20, hf_addresses_renew(addresses, in(FAR_MS)),
+                count_calls("drop") >= 28));
+    hf_addresses_stop(addresses);
+    addresses = NULL;
+    drops = count_calls("drop");
+    TURN_UNTIL(count_calls("drop") >= drops + 2);
+    assert_true(has_address(ADDRESS));
+    common->interrupted_lists = 0;
+    TURN_UNTIL(!has_address(ADDRESS) && !has_address(ADDRESS6));
+}
+
 static void an_interrupted_list_proves_nothing(void **state)
 {
     int both = 3;
@@ -884,14 +943,14 @@ static void an_interrupted_list_proves_nothing(void **state)
     (void)hf_addresses_clear(&config);
     change("add", ADDRESS);
     change("add", ADDRESS6);
-    interrupted_lists = 1;
+    common->interrupted_lists = 1;
     assert_int_equal(hf_addresses_present(config.addresses, 2), both);
-    interrupted_lists = 1;
+    common->interrupted_lists = 1;
     assert_int_equal(hf_addresses_remove(config.addresses, 2, HF_LOG_DEBUG, "a test"), 0);
     assert_false(has_address(ADDRESS) || has_address(ADDRESS6));
-    interrupted_lists = ~0U;
+    common->interrupted_lists = ~0U;
     assert_int_equal(hf_addresses_remove(config.addresses, 2, HF_LOG_DEBUG, "a test"), HF_EBUSY);
-    interrupted_lists = 0;
+    common->interrupted_lists = 0;
 }
 
 /* The kernel removes all addresses of a network with the first of them, if it is told to. */
@@ -988,6 +1047,8 @@ int main(void)
         TEST(an_interrupted_list_proves_nothing),
         TEST(losses_that_lie_far_apart_do_not_add_up),
         TEST(news_that_found_no_room_are_looked_after),
+        TEST(what_the_host_had_before_a_drop_does_not_count),
+        TEST(a_runner_that_is_left_alone_begins_its_attempts_anew),
         TEST(the_hosts_own_address_stays),
         TEST(the_other_end_of_a_link_is_not_the_hosts),
         TEST(an_address_that_is_named_twice),
