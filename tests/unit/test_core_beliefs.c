@@ -182,6 +182,26 @@ static void lowered_limits_do_not_hold_up_an_unlock(void **state)
     assert_int_equal(UNLOCK(w, .off = 101, .len = 1), NOLOCKS);
 }
 
+/* A waiter is no lock yet, and must not keep its host from unlocking. */
+static void waiters_of_a_host_do_not_hold_up_an_unlock(void **state)
+{
+    struct world *w = *state;
+    struct hf_limits low = w->config.limits;
+
+    low.locks_per_host = 4;
+    low.beyond = 1;
+    w->config.limits = low;
+    world_restart(w);
+    assert_int_equal(LOCK(w, .len = 100), GRANTED);
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(LOCK(w, .client = 2, .off = 1000 * i, .len = 5), GRANTED);
+        assert_int_equal(LOCK(w, .off = 1000 * i, .len = 5, .block = true), BLOCKED);
+    }
+    assert_int_equal(LOCK(w, .off = 200, .len = 1), NOLOCKS);
+    for (uint64_t i = 1; i <= 3; i++)
+        assert_int_equal(UNLOCK(w, .off = 10 * i, .len = 1), GRANTED);
+}
+
 /* ---- lives ---- */
 
 static void verify_notices(struct world *w)
@@ -350,6 +370,22 @@ static void a_notice_about_two_clients_is_answered_for_both(void **state)
     assert_int_equal(hf_core_free_all(w->core, w->now, &peer, 9, false).stat, NOLOCKS);
 }
 
+/* A client that has nothing left after its last share is forgotten as after its last lock. */
+static void a_client_goes_after_its_last_share(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    assert_int_equal(SHARE(w, .client = 1, .mode = 2, .access = 1), GRANTED);
+    assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
+    world_later(w, w->config.linger_ms);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+    assert_int_equal(UNSHARE(w, .client = 1, .mode = 2, .access = 1), GRANTED);
+    world_later(w, w->config.linger_ms);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+    assert_int_equal(world_status(w).nlm_clients, 0);
+}
+
 /* The removal of a registration fails to commit: it is tried again after the linger time. */
 static void a_registration_whose_removal_failed_ends(void **state)
 {
@@ -389,6 +425,8 @@ int main(void)
         T(a_stronger_request_waits_at_the_end),
         T(a_lock_after_an_nm_lock_is_recorded),
         T(lowered_limits_do_not_hold_up_an_unlock),
+        T(waiters_of_a_host_do_not_hold_up_an_unlock),
+        T(a_client_goes_after_its_last_share),
         T(what_is_got_during_a_verification_stays),
         T(a_request_of_the_old_life_goes_with_it),
         T(a_delayed_lock_of_a_life_in_the_middle),
