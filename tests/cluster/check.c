@@ -64,10 +64,23 @@ static bool serves(const struct cl_world *world, unsigned node)
     return cl_node_is_valid(world, node) && n->daemon.phase == HF_TERM_SERVING && n->address.up;
 }
 
+/* Checks that a node which raises the alarm does not count its service as lost to another node. */
+static void check_losses(struct cl_world *world, unsigned node)
+{
+    struct cl_node *n = &world->nodes[node];
+    uint64_t losses = n->cluster.view.losses;
+
+    if (losses > n->losses_seen && n->cluster.lease.state == HF_LEASE_ALARM)
+        cl_violation(world, "an alarm is no loss to another node", "n%u", node);
+    n->losses_seen = losses;
+}
+
 void cl_check_event(struct cl_world *world)
 {
     int valid = -1;
 
+    for (unsigned i = 0; i < world->config.nodes; i++)
+        check_losses(world, i);
     if (is_excused(world))
         return;
     for (unsigned i = 0; i < world->config.nodes; i++) {

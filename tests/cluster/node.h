@@ -51,6 +51,8 @@ struct cl_node {
     bool up; /* the node's process runs */
     uint64_t killed_at_ms;
     uint64_t starts; /* how many processes were started */
+    uint64_t
+        losses_seen; /* how many losses of the service the process had counted at the last look */
     uint64_t stopped_until_ms;
     uint64_t host_stopped_until_ms;
     /* The process is stopped for this time as soon as a packet has passed the gate. */
