@@ -143,7 +143,7 @@ static void raise_file_limit(void)
 static int bound(int kind, uint16_t port)
 {
     struct sockaddr_in addr = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_ANY)};
     int on = 1;
     int size = 4 << 20;
     int fd = socket(AF_INET, kind, 0);
