@@ -28,7 +28,7 @@ struct hf_core_config hf_core_config_default(void)
                    .locks_per_host = 250000,
                    .registrations_per_host = 1000,
                    .beyond = HF_LOCKS_BEYOND},
-        .budgets = {.search = 1000, .ahead = 2000, .serve = 4000, .release = 8000},
+        .budgets = {.search = 1000, .ahead = 2000, .serve = 1000, .release = 1000},
         .grace_mode = HF_GRACE_STRICT,
         .grace_ms = 90000,
         .role = HF_ROLE_LOCKS,

@@ -1,6 +1,6 @@
 #include "daemon/outcalls.h"
 
-enum { CALLS_PER_TURN = 64 };
+enum { CALLS_PER_TURN = 16 };
 
 bool hf_outcalls_begin(struct hf_service *service, struct hf_nlm *nlm, struct hf_nsm *nsm)
 {

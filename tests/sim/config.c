@@ -25,7 +25,7 @@ static void draw_server(struct sim_config *c, struct sim_rng *rng)
     c->max_locks_per_host = sim_rng_one_in(rng, 8) ? sim_rng_range(rng, 2, 8) : 60;
     c->max_waiters = sim_rng_one_in(rng, 8) ? sim_rng_range(rng, 1, 3) : 1000;
     c->serve_budget = sim_rng_one_in(rng, 3) ? sim_rng_range(rng, 1, 12) : 4000;
-    c->release_budget = sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 1, 6) : 8000;
+    c->release_budget = sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 1, 6) : 1000;
     c->verify = !sim_rng_one_in(rng, 6);
 }
 

@@ -13,10 +13,10 @@ enum {
     BLOCKED = HF_STAT_BLOCKED,
 
     MANY = 10000,
-    FEW = 20,              /* objects that a request may visit, where no search is needed */
-    SEARCHED = 1000 + FEW, /* objects that a search for a deadlock visits at most */
-    BOUND = 2 * SEARCHED +
-            4000 /* the most that one request may visit: its own searches, and serving waiters */
+    FEW = 20,               /* objects that a request may visit, where no search is needed */
+    SEARCHED = 1000 + FEW,  /* objects that a search for a deadlock visits at most */
+    SLICE = 1000 + 4 * FEW, /* of serving waiters, or of a release; the last owner is finished */
+    BOUND = 2 * SEARCHED + SLICE /* the most that one request may visit: searches, and serving */
 };
 
 /* The core's count of visited objects before a call. */
@@ -299,9 +299,24 @@ static void waiters_are_served_in_slices(void **state)
     assert_true(COST(w, LOCK(w, .client = 3, .fh = "other")) < FEW);
     assert_true(COST(w, UNLOCK(w, .client = 3, .fh = "other")) < FEW);
     for (; hf_core_deadline(w->core) == 0; ticks++)
-        assert_true(COST(w, world_later(w, 0)) < BOUND);
+        assert_true(COST(w, world_later(w, 0)) < SLICE);
     assert_true(ticks > 1);
     assert_int_equal(world_status(w).waiters, 0);
+}
+
+/* SEC-05g: a release of all that a client has is made in slices, so that no turn takes long. */
+static void a_release_is_made_in_slices(void **state)
+{
+    enum { OWNERS = 500 };
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+
+    for (int svid = 1; svid <= OWNERS; svid++)
+        lock_many(w, 1, svid, "f", true, 10);
+    assert_true(COST(w, hf_core_free_all(w->core, w->now, &peer, 0, true)) < SLICE);
+    assert_true(world_status(w).locks > 0);
+    assert_true(settle(w) < SLICE);
+    assert_int_equal(world_status(w).locks, 0);
 }
 
 /* A file that is woken again and again is still served to the end of its queue. */
@@ -578,6 +593,7 @@ int main(void)
         T(cycles_of_many_owners_are_found),
         T(a_cycle_of_too_many_owners_waits),
         T(waiters_are_served_in_slices),
+        T(a_release_is_made_in_slices),
         T(a_pass_ends_though_the_file_is_woken_again),
         T(a_search_for_a_deadlock_is_cut),
         T(shares_are_indexed),
