@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/trust.h"
 
 struct question {
     struct nlmsghdr header;
@@ -79,7 +80,9 @@ int hf_sockdiag_connection(int fd, const struct hf_addr *at, const struct hf_add
     int rv = ask(fd, IPPROTO_TCP, at, to, out);
 
     /* The process has closed this socket, and the kernel wrongly names root as its owner. */
-    return rv == 0 && out->inode == 0 ? HF_ENOENT : rv;
+    if (rv == 0 && out->inode == 0)
+        out->uid = HF_UID_UNKNOWN;
+    return rv;
 }
 
 int hf_sockdiag_service(int fd, enum hf_transport transport, const struct hf_addr *at,

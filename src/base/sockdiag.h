@@ -26,8 +26,8 @@ int hf_sockdiag_open(void);
 
 /*
  * Finds the TCP socket of this host at `at` that is connected to `to`. Returns HF_ENOENT if there
- * is none, or if its process has closed it: the kernel then no longer knows the owner and names
- * user 0.
+ * is none. If its process has closed it, the kernel no longer knows the owner, and uid is
+ * HF_UID_UNKNOWN.
  */
 int hf_sockdiag_connection(int fd, const struct hf_addr *at, const struct hf_addr *to,
                            struct hf_sockdiag *out);

@@ -44,12 +44,18 @@ void hf_trust_read_system(void)
     (void)fclose(file);
 }
 
+/* True if only root of this host can call from this port of it. */
+static bool is_port_of_root(const struct hf_addr *peer)
+{
+    return peer->port != 0 && peer->port < first_user_port;
+}
+
 /* Returns the trust in a peer at a loopback address. Such an address is genuine: the kernel drops
  * packets from outside that carry one. */
 static enum hf_trust trust_of_local(const struct hf_addr *peer, uint32_t uid)
 {
     if (uid == HF_UID_UNKNOWN)
-        return peer->port != 0 && peer->port < first_user_port ? HF_TRUST_ROOT : HF_TRUST_USER;
+        return is_port_of_root(peer) ? HF_TRUST_ROOT : HF_TRUST_USER;
     if (uid == 0 && hf_addr_is_reserved_port(peer))
         return HF_TRUST_ROOT;
     return uid == 0 || uid == geteuid() ? HF_TRUST_OURS : HF_TRUST_USER;
@@ -57,17 +63,19 @@ static enum hf_trust trust_of_local(const struct hf_addr *peer, uint32_t uid)
 
 static bool is_user(uint32_t uid)
 {
-    return uid != HF_UID_UNKNOWN && uid != 0 && uid != geteuid();
+    return uid != 0 && uid != geteuid();
 }
 
-enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *peer, uint32_t uid)
+enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *peer, uint32_t uid,
+                          bool here)
 {
     if (hf_addr_is_loopback(peer))
         return trust_of_local(peer, uid);
+    /* a user of this host may call from its other addresses as well */
+    if (uid == HF_UID_UNKNOWN ? here && !is_port_of_root(peer) : is_user(uid))
+        return HF_TRUST_USER;
     if (transport == HF_TRANSPORT_UDP)
         return HF_TRUST_NOTHING;
-    if (is_user(uid)) /* a user of this host who calls from an address other than loopback */
-        return HF_TRUST_USER;
     return hf_addr_is_reserved_port(peer) ? HF_TRUST_RESERVED : HF_TRUST_CONNECTED;
 }
 

@@ -65,8 +65,10 @@ void hf_trust_read_system(void);
 void hf_trust_set_first_user_port(uint16_t port); /* for tests */
 
 /* Returns the trust in the sender of a datagram, or in the peer of a connection. uid is the peer's
- * user, if known. */
-enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *peer, uint32_t uid);
+ * user, if known. here: the peer is on this host, although its address may not be a loopback
+ * address. */
+enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *peer, uint32_t uid,
+                          bool here);
 
 /* Returns the account to which the peer's use is charged, without a port. */
 struct hf_addr hf_trust_account(enum hf_trust trust, const struct hf_addr *peer, uint32_t uid);

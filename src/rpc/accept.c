@@ -47,17 +47,20 @@ static int local_endpoints(struct hf_rpc_conn *conn)
 /*
  * Returns the user at the other end of a connection from this host, whichever of its addresses the
  * connection comes from. The kernel is asked once, when the connection is accepted; for a
- * connection from another host it knows no user.
+ * connection from another host it knows no user. *here tells whether the peer is on this host, also
+ * if its process has closed the connection meanwhile, so that the user is not known.
  */
-static uint32_t user_of(const struct hf_rpc_conn *conn)
+static uint32_t user_of(const struct hf_rpc_conn *conn, bool *here)
 {
     int fd = conn->listener->server->diag_fd;
     struct hf_sockdiag found;
 
+    *here = hf_addr_same_host(&conn->peer, &conn->local);
     if (conn->uid != HF_RPC_UID_UNKNOWN)
         return conn->uid;
     if (fd < 0 || hf_sockdiag_connection(fd, &conn->peer, &conn->local, &found) < 0)
         return HF_UID_UNKNOWN;
+    *here = true;
     return found.uid;
 }
 
@@ -138,11 +141,12 @@ static void make_room(struct hf_rpc_conn *conn)
 static bool join_host(struct hf_rpc_conn *conn)
 {
     struct hf_rpc_server *server = conn->listener->server;
-    uint32_t user = user_of(conn);
+    bool here;
+    uint32_t user = user_of(conn, &here);
     struct hf_addr account;
     struct hf_rpc_host *host;
 
-    conn->trust = hf_trust_of(HF_TRANSPORT_TCP, &conn->peer, user);
+    conn->trust = hf_trust_of(HF_TRANSPORT_TCP, &conn->peer, user, here);
     account = hf_trust_account(conn->trust, &conn->peer, user);
     host = hf_rpc_hosts_get(&server->hosts, &account);
     if (!host)

@@ -247,7 +247,8 @@ static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const st
 {
     struct hf_rpc_listener *listener = udp->ctx;
     struct hf_rpc_server *server = listener->server;
-    enum hf_trust trust = hf_trust_of(HF_TRANSPORT_UDP, peer, HF_UID_UNKNOWN);
+    bool here = hf_addr_same_host(peer, local) || hf_addr_is_loopback(local);
+    enum hf_trust trust = hf_trust_of(HF_TRANSPORT_UDP, peer, HF_UID_UNKNOWN, here);
     struct hf_addr account = hf_trust_account(trust, peer, HF_UID_UNKNOWN);
     struct hf_rpc_origin origin = {listener, NULL, peer, local, NULL, trust};
 
@@ -263,7 +264,7 @@ static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const st
     origin.host = hf_rpc_hosts_get(&server->hosts, &account);
     if (!origin.host)
         return;
-    if (trust == HF_TRUST_NOTHING)
+    if (!hf_addr_is_loopback(peer))
         hf_credit_came(&server->credits, peer, datagram.len);
     origin.host->n_calls++; /* counting the datagram as a request keeps the host's record alive */
     serve_datagram(&origin, datagram);

@@ -337,7 +337,7 @@ static struct hf_rpc_call *call_new(struct server *server, const struct server_r
     call->transport = request->transport;
     call->peer = request->peer;
     call->uid = request->uid;
-    call->trust = hf_trust_of(call->transport, &call->peer, call->uid);
+    call->trust = hf_trust_of(call->transport, &call->peer, call->uid, false);
     call->asked = (uint32_t)(CALL_HEADER + request->args.len);
     call->local = request->local;
     call->program = program;

@@ -9,7 +9,7 @@ import sys
 import time
 
 from holdfast_test import crowd, netns, nlm, nsm, rpc, rpcbind, tap
-from holdfast_test.daemon import PORT, Daemon
+from holdfast_test.daemon import PORT, Daemon, wait_until
 from holdfast_test.host import Host, never
 from world import get
 
@@ -30,6 +30,11 @@ def as_user(uid, script):
 def stat(client, proc, lock, **fields):
     args = nlm.unlock_args(4, b"c", lock) if proc == nlm.UNLOCK else nlm.lock_args(4, b"c", lock, **fields)
     return nlm.decode_result(proc, 4, client.call(nlm.PROG, 4, proc, args).results).stat
+
+
+def invented():
+    """How many clients there are that a user has invented."""
+    return sum(client["name"].startswith("invented") for client in get("clients")["clients"])
 
 
 @contextlib.contextmanager
@@ -134,8 +139,7 @@ print("closed")
             daemon.send_signal(signal.SIGCONT)
         daemon.wait_for_log("refused: SM_SIMU_CRASH")
         assert get("status")["state"] == before
-        invented = [client for client in get("clients")["clients"] if client["name"].startswith("invented")]
-        assert len(invented) == 30, len(invented)
+        assert invented() == 30, invented()
 
 
 @tap.test
@@ -156,6 +160,36 @@ print(granted)
         assert as_user(NOBODY, script) == ["30"]
         with rpc.Tcp(SERVER, PORT, source=(VICTIM, 0)) as client:
             assert stat(client, nlm.LOCK, LOCK) == "GRANTED"
+
+
+@tap.test
+def a_user_at_another_address_who_closes():
+    """SEC-01, SEC-02: the same user closes before the daemon accepts, at addresses of this host that are not loopback's, and sends
+    datagrams from the server's own address: all of that is one account, and no port of his is one of root."""
+    script = """
+number = 0
+for address in ("127.0.0.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"):
+    for port in [0] * 40 + [701]:
+        with rpc.Tcp("192.0.2.1" if address[0] != "127" else address, 4045, source=(address, port)) as client:
+            lock = nlm.Lock(b"invented-%d" % number, b"%d" % number)
+            client.send(rpc.call_message(number, nlm.PROG, 4, nlm.LOCK, nlm.lock_args(4, b"c", lock)))
+            number += 1
+with rpc.Udp("192.0.2.1", 4045, source=("192.0.2.1", 702)) as client:
+    for number in range(number, number + 40):
+        lock = nlm.Lock(b"invented-%d" % number, b"%d" % number)
+        client.send(rpc.call_message(number, nlm.PROG, 4, nlm.LOCK, nlm.lock_args(4, b"c", lock)))
+print("closed")
+"""
+    with users_may_bind_from(80), Daemon("grace.seconds=0", "limits.clients=400", "limits.clients_per_host=30") as daemon:
+        daemon.send_signal(signal.SIGSTOP)
+        try:
+            assert as_user(NOBODY, script) == ["closed"]
+        finally:
+            daemon.send_signal(signal.SIGCONT)
+        with rpc.Tcp(SERVER, PORT, source=(VICTIM, 0)) as client:  # accepted after those that wait
+            assert stat(client, nlm.LOCK, LOCK) == "GRANTED"
+        wait_until(lambda: invented() >= 30, "the clients")
+        assert invented() == 30, invented()
 
 
 @tap.test

@@ -313,7 +313,8 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
         .local = from_port(local ? loopback : sim_server_addr(r->host), SERVER_PORT),
         .program = asked->spoken.prog == SIM_NSM ? &wire->nsm.program : &wire->nlm.program,
     };
-    asked->call.trust = hf_trust_of(asked->call.transport, &asked->call.peer, HF_RPC_UID_UNKNOWN);
+    asked->call.trust =
+        hf_trust_of(asked->call.transport, &asked->call.peer, HF_RPC_UID_UNKNOWN, false);
     asked->call.procedure = find_procedure(asked->call.program, &asked->spoken);
     hf_list_init(&asked->call.link);
     hf_list_add_tail(&wire->asked, &asked->link);

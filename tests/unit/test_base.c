@@ -703,25 +703,39 @@ static void trust_is_what_a_peer_has_shown(void **state)
 
     (void)state;
     hf_trust_set_first_user_port(1024);
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &remote, HF_UID_UNKNOWN), HF_TRUST_NOTHING);
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN), HF_TRUST_RESERVED);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &remote, HF_UID_UNKNOWN, false),
+                     HF_TRUST_NOTHING);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN, false),
+                     HF_TRUST_RESERVED);
     remote.port = 1024;
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN), HF_TRUST_CONNECTED);
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_ROOT);
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local, other), HF_TRUST_USER);
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local6, HF_UID_UNKNOWN), HF_TRUST_USER);
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local6, 0), HF_TRUST_OURS);
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local6, geteuid()), HF_TRUST_OURS);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN, false),
+                     HF_TRUST_CONNECTED);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN, false), HF_TRUST_ROOT);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local, other, false), HF_TRUST_USER);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local6, HF_UID_UNKNOWN, false), HF_TRUST_USER);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local6, 0, false), HF_TRUST_OURS);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local6, geteuid(), false), HF_TRUST_OURS);
     hf_trust_set_first_user_port(80);
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local, 0), HF_TRUST_ROOT);
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_USER);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local, 0, false), HF_TRUST_ROOT);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN, false), HF_TRUST_USER);
     local.port = 79;
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_ROOT);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN, false), HF_TRUST_ROOT);
     remote.port = 700; /* about the systems of other hosts nothing is known */
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN), HF_TRUST_RESERVED);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN, false),
+                     HF_TRUST_RESERVED);
+    /* A user of this host at another of its addresses, also when the kernel does not tell the user.
+     */
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, other, true), HF_TRUST_USER);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN, true), HF_TRUST_USER);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &remote, HF_UID_UNKNOWN, true), HF_TRUST_USER);
+    remote.port = 79;
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN, true),
+                     HF_TRUST_RESERVED);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &remote, HF_UID_UNKNOWN, true),
+                     HF_TRUST_NOTHING);
     hf_trust_set_first_user_port(2000);
     local.port = 1024;
-    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_USER);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN, false), HF_TRUST_USER);
     hf_trust_set_first_user_port(1024);
 }
 
