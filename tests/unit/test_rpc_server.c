@@ -436,6 +436,20 @@ static void answers_may_come_in_another_order(void **state)
     close(fd);
 }
 
+/* Makes a connection or socket from this address. */
+static int connect_from(int type, const char *from)
+{
+    struct hf_addr source = address(from, 0);
+    struct sockaddr_storage sa;
+    unsigned len = hf_addr_to_sockaddr(&at, &sa);
+    int fd = plain_socket(type, &source);
+
+    assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sa, len), 0);
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
 /* A request is repeated while the first copy is being worked on: it is executed once, and answered
  * to the copy that came last. */
 static void a_repeat_of_a_request_in_flight_is_not_done_twice(void **state)
@@ -444,12 +458,12 @@ static void a_repeat_of_a_request_in_flight_is_not_done_twice(void **state)
     int first, second, udp;
 
     (void)state;
-    /* On loopback a datagram does not count as root's, although connections do. */
+    /* A datagram known to be from this host does not count as root's, although connections do. */
     listen_at = OTHERS;
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
-    first = plain_connect(SOCK_STREAM, &at);
-    second = plain_connect(SOCK_STREAM, &at);
-    udp = plain_connect(SOCK_DGRAM, &at);
+    first = connect_from(SOCK_STREAM, "192.0.2.2");
+    second = connect_from(SOCK_STREAM, "192.0.2.2");
+    udp = connect_from(SOCK_DGRAM, "192.0.2.2");
     send_call(first, 7, LATER);
     TURN_UNTIL(n_pending == 1);
     send_call(second, 7, LATER);
@@ -562,20 +576,6 @@ static void requests_in_flight_are_bounded(void **state)
 }
 
 /* ---- one host and the others ---- */
-
-/* Makes a connection or socket from this address. */
-static int connect_from(int type, const char *from)
-{
-    struct hf_addr source = address(from, 0);
-    struct sockaddr_storage sa;
-    unsigned len = hf_addr_to_sockaddr(&at, &sa);
-    int fd = plain_socket(type, &source);
-
-    assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&sa, len), 0);
-    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-    return fd;
-}
 
 /* Makes so many connections from this address, and waits until the server has accepted them. */
 static void connect_many(int *fds, unsigned n, const char *from)
