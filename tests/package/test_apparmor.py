@@ -11,6 +11,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "lab"))
 os.environ.setdefault("HOLDFAST_LAB_CACHE", str(Path(__file__).resolve().parents[2] / "build/lab"))
+KERNELS = {"trixie": "6.12", "sid": "newest"}  # of the release that the machine has
+os.environ.setdefault("HOLDFAST_LAB_KERNEL", KERNELS.get(os.environ.get("HOLDFAST_BOOT_RELEASE"), ""))
 
 from holdfast_lab import image  # noqa: E402
 from holdfast_test import netns, nlm, tap  # noqa: E402
@@ -98,7 +100,7 @@ def guest(folder, vmlinuz, initramfs):
     netns.run("ip", "address", "add", "10.1.0.2/16", "dev", "tap0")
     netns.run("ip", "link", "set", "tap0", "up")
     process = subprocess.Popen(
-        [image.find("qemu-system-x86_64"), "-accel", "tcg", "-m", str(MEMORY_MIB), "-nodefaults", "-display", "none", "-no-reboot",
+        [image.find("qemu-system-x86_64"), "-accel", "tcg", "-cpu", image.processor(), "-m", str(MEMORY_MIB), "-nodefaults", "-display", "none", "-no-reboot",
          "-kernel", vmlinuz, "-initrd", initramfs, "-append",
          "console=ttyS0 loglevel=6 panic=1 apparmor=1 lsm=landlock,apparmor mitigations=off nokaslr random.trust_cpu=on "
          "net.ifnames=0 systemd.show_status=no",
