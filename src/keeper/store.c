@@ -1,11 +1,13 @@
 #include "keeper/store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/hex.h"
@@ -14,7 +16,12 @@
 #include "keeper/guard.h"
 #include "keeper/kernel_locks.h"
 
-enum { NAME_BYTES = 2 * HF_KEEPER_HANDLE_MAX + 8, LOW_FILES = 16, BARRIER_US = 5000000 };
+enum {
+    NAME_BYTES = 2 * HF_KEEPER_HANDLE_MAX + 8,
+    LOW_FILES = 16,
+    BARRIER_US = 5000000,
+    INFO_PAUSE_MS = 10
+};
 
 static const char LEASE[] = "lease";
 
@@ -122,14 +129,32 @@ static bool read_lock(const char *line, struct hf_span *out)
     return out->first <= out->last && out->last <= HF_RANGE_LAST;
 }
 
+/*
+ * Opens the kernel's list of the locks of a descriptor. Without the list the file would be taken
+ * for unlocked and closed, so want of files or of memory is waited out.
+ */
+static FILE *open_info(int fd)
+{
+    const struct timespec pause = {.tv_nsec = INFO_PAUSE_MS * 1000000L};
+    char path[64];
+    FILE *info;
+
+    hf_format(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    while (!(info = fopen(path, "re")) &&
+           (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EINTR)) {
+        hf_log_limited(HF_LOG_WARN, "cannot read yet what is locked",
+                       HF_STR("reason", strerror(errno))); /* NOLINT(concurrency-mt-unsafe) */
+        (void)nanosleep(&pause, NULL);
+    }
+    return info;
+}
+
 static void find_ranges(struct hf_keeper_files *files, struct hf_keeper_file *file)
 {
     char line[256];
     struct hf_span span;
-    FILE *info;
+    FILE *info = open_info(file->fd);
 
-    hf_format(line, sizeof(line), "/proc/self/fdinfo/%d", file->fd);
-    info = fopen(line, "re");
     while (info && fgets(line, sizeof(line), info)) {
         if (read_lock(line, &span) &&
             hf_ranges_reserve(&file->ranges, file->ranges.count + 2) == 0) {
