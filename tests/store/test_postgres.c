@@ -431,30 +431,29 @@ static void expect_found(enum hf_continuity alone, enum hf_continuity replicated
     assert_int_equal(found_by_a_service(true), replicated);
 }
 
-static void run_there(const char *program, const char *arguments)
+/* Runs a program of the server's release with these options and the file of the dump. */
+static void run_with_dump(const char *program, const char *options)
 {
-    char command[3 * PATH_MAX];
+    char command[8 * PATH_MAX];
 
-    snprintf(command, sizeof(command), "%s/%s -h %s -p %u -U holdfast -d postgres %s",
-             server.bindir, program, server.dir, server.port, arguments);
+    snprintf(command, sizeof(command),
+             "%s/%s -h %s -p %u -U holdfast -d postgres %s -f %s.dump >/dev/null", server.bindir,
+             program, server.dir, server.port, options, server.dir);
     assert_int_equal(system(command), 0);
 }
 
 /* Locks may have been granted since the dump was made, and none of them is in it. */
 static void a_dump_that_was_loaded_is_noted(void **state)
 {
-    char arguments[PATH_MAX + 32];
+    char dump[PATH_MAX + 32];
 
     put_continuity(HF_CONTINUITY_COMPLETE);
     expect_found(HF_CONTINUITY_COMPLETE, HF_CONTINUITY_COMPLETE);
-    snprintf(arguments, sizeof(arguments), "-n public -f %s.dump", server.dir);
-    run_there("pg_dump", arguments);
+    run_with_dump("pg_dump", "-n public");
     sql("DROP SCHEMA public CASCADE");
-    snprintf(arguments, sizeof(arguments), "-q -v ON_ERROR_STOP=1 -f %s.dump >/dev/null",
-             server.dir);
-    run_there("psql", arguments);
-    snprintf(arguments, sizeof(arguments), "%s.dump", server.dir);
-    assert_int_equal(unlink(arguments), 0);
+    run_with_dump("psql", "-q -v ON_ERROR_STOP=1");
+    snprintf(dump, sizeof(dump), "%s.dump", server.dir);
+    assert_int_equal(unlink(dump), 0);
     expect_found(HF_CONTINUITY_LOST, HF_CONTINUITY_LOST);
     put_continuity(HF_CONTINUITY_COMPLETE);
     expect_found(HF_CONTINUITY_COMPLETE, HF_CONTINUITY_COMPLETE);
