@@ -47,6 +47,7 @@ class Beliefs:
     def __init__(self):
         self.guard = threading.Lock()
         self.held, self.violations, self.gained = {}, [], 0
+        self.late, self.excused = [], 0  # shared LOCKs that are late: each with the violations that it may have caused
 
     def gain(self, owner, span, exclusive, how):
         with self.guard:
@@ -55,9 +56,39 @@ class Beliefs:
                 others = self.held.setdefault(cell, {})
                 for other, is_exclusive in others.items():
                     if other != owner and (is_exclusive or exclusive):
-                        self.violations.append(f"{time.monotonic():.3f} {cell}: {owner} believes to hold it "
-                                               f"({'exclusive' if exclusive else 'shared'}, {how}), and so does {other}")
+                        self.violation(cell, other, exclusive,
+                                       f"{time.monotonic():.3f} {cell}: {owner} believes to hold it "
+                                       f"({'exclusive' if exclusive else 'shared'}, {how}), and so does {other}")
                 others[owner] = exclusive
+
+    def violation(self, cell, other, exclusive, text):
+        for late in self.late:
+            if late.owner == other and cell in late.span.cells() and not exclusive:
+                late.violations.append(text)
+                return
+        self.violations.append(text)
+
+    def sends_late(self, owner, span):
+        """A shared LOCK of a wait that is over arrives late. If it is granted at once, it weakens what its owner has locked exclusively since:
+        no server can tell it from a new request. From now until its answer others may get a shared lock there."""
+        late = Late(owner, span)
+        with self.guard:
+            self.late.append(late)
+        return late
+
+    def was_late(self, late, blocked):
+        """blocked: the late LOCK only waits, and so has weakened nothing."""
+        with self.guard:
+            self.late.remove(late)
+            if blocked:
+                self.violations += late.violations
+                return
+            self.excused += len(late.violations)
+            for cell in late.span.cells():
+                others = self.held.get(cell, {})
+                self.excused += others.get(late.owner, False)
+                if late.owner in others:
+                    others[late.owner] = False
 
     def lose(self, owner, span):
         with self.guard:
@@ -90,6 +121,13 @@ class Beliefs:
             else:
                 runs.append((owner, Span(fh, cell, cell), exclusive))
         return runs
+
+
+@dataclass(eq=False)
+class Late:
+    owner: tuple
+    span: Span
+    violations: list = field(default_factory=list)
 
 
 @dataclass
@@ -257,17 +295,20 @@ class Wire:
         args = nlm.ARGS[proc](4, b"cookie", lock, **fields)
         return nlm.decode_result(proc, 4, self.call(nlm.PROG, 4, proc, args)).stat
 
-    def send_later(self, seconds, proc, lock, **fields):
-        """A request that others overtake, and whose answer no process waits for."""
-        message = rpc.call_message(rpc.new_xid(), nlm.PROG, 4, proc, nlm.ARGS[proc](4, b"late", lock, **fields))
+    def send_later(self, seconds, owner, span, lock, **fields):
+        """A LOCK that other requests overtake, and whose answer no process waits for."""
+        message = rpc.call_message(rpc.new_xid(), nlm.PROG, 4, LOCK, nlm.ARGS[LOCK](4, b"late", lock, **fields))
 
         def send():
+            late, blocked = None if fields["exclusive"] else self.machine.beliefs.sends_late(owner, span), False
             try:
                 with rpc.TRANSPORTS[self.mount[1]](self.mount[0], PORT, (self.machine.address, 0), AGAIN_S) as client:
                     client.send(message)
-                    client.receive()
+                    blocked = nlm.decode_result(LOCK, 4, client.reply().results).stat != "GRANTED"
             except (OSError, EOFError):
                 pass
+            if late:
+                self.machine.beliefs.was_late(late, blocked)
         thread = threading.Timer(seconds, send)
         with self.machine.guard:
             self.machine.threads.append(thread)
@@ -354,6 +395,7 @@ class Process:
     def cancel(self, span, lock, exclusive):
         """A signal. The LOCK by which the wait was polled may be on its way still."""
         if self.dice.random() < 0.5:
-            self.wire.send_later(self.dice.random() * 0.1, LOCK, lock, exclusive=exclusive, block=True, state=self.machine.nsm_state)
+            self.wire.send_later(self.dice.random() * 0.1, self.owner, span, lock, exclusive=exclusive, block=True,
+                                 state=self.machine.nsm_state)
         if self.wire.ask(CANCEL, lock, exclusive=exclusive) != "GRANTED":
             self.unlock(span)

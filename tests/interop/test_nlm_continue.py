@@ -215,10 +215,11 @@ def a_client_that_stood_still():
         server.restart((holder, waiter, last)).wait_for_log(CONTINUED)
         expect(holder.stat(UNLOCK), "GRANTED")
         last.wait_for(GRANTED)
+        called = len(waiter.received(GRANTED))
         waiter.answers = "GRANTED"
         expect(waiter.stat(LOCK, block=True), "BLOCKED")
         expect(last.stat(UNLOCK), "GRANTED")
-        waiter.wait_for(GRANTED, len(waiter.received(GRANTED)) + 1)
+        waiter.wait_for(GRANTED, called + 1)
         expect(holder.ask(TEST).holder.oh, waiter.lock().oh)
         expect(told((holder, waiter, last)), [])
 
@@ -260,6 +261,7 @@ def what_was_lost():
         expect(a.stat(LOCK, reclaim=True), "GRANTED")
         daemon.wait_for_log("grace period is over")
         expect(a.stat(LOCK, a.lock(fh=b"another")), "GRANTED")  # its answer waits for the record that grace is over
+        daemon.wait_for_log("clients told of our restart")
         before = told((a, b))
         server.restart((a, b)).wait_for_log(CONTINUED)
         expect(a.stat(LOCK), "GRANTED")

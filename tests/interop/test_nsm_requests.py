@@ -50,18 +50,18 @@ def every_procedure_answers_with_its_own_type():
     with Daemon():
         for host in ("127.0.0.1", "::1", "192.0.2.1", "2001:db8::1"):
             for transport in ("udp", "tcp"):
-                source = nsm.reserved(host) if host in ("127.0.0.1", "::1") else None
-                with nsm.connect(host, source, transport) as monitor:
+                by_loopback = host in ("127.0.0.1", "::1")
+                with nsm.connect(host, nsm.reserved(host), transport) as monitor:
                     monitor.call(nsm.NULL).end()
                     state = monitor.stat().state
                     assert state > 0 and state % 2 == 1
-                    for name in (US, "peer.example") if source else (US,):
+                    for name in (US, "peer.example") if by_loopback else (US,):
                         assert monitor.mon(name) == nsm.Answer(True, state)
                         assert monitor.unmon(name) == state
                     assert monitor.unmon("was never there") == state
                     assert monitor.unmon_all() == state
                     monitor.notify("nobody", 3)
-                    if source:
+                    if by_loopback:
                         monitor.simu_crash()
                         assert monitor.stat().state == state + 2
 
