@@ -389,6 +389,32 @@ static void linger_ends_after_an_undone_lock(void **state)
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
 }
 
+/* A lock is granted while the notice of our restart is under way, and its commit fails when the
+ * notice has been delivered: the registration still ends (seed 130163230). */
+static void linger_begins_when_a_lock_is_undone(void **state)
+{
+    struct world *w = *state;
+
+    w->config.grace_mode = HF_GRACE_CONFLICT;
+    LOCK(w, .client = 1);
+    world_commit(w);
+    UNLOCK(w, .client = 1);
+    world_commit(w);
+    world_restart(w);
+    world_commit(w);
+    assert_int_equal(world_status(w).nlm_clients, 1);
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    world_called(w, world_call_of(w, HF_OUTCALL_NOTIFY).id, HF_OUTCALL_ACCEPTED);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).locks, 0);
+    for (int i = 0; i < 2; i++) {
+        world_later(w, w->config.linger_ms);
+        world_commit(w);
+    }
+    assert_int_equal(world_status(w).nlm_clients, 0);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+}
+
 /* CRS-01f: A crash whose release could not be committed is processed again until it is. */
 static void crash_is_repeated_until_durable(void **state)
 {
@@ -894,6 +920,7 @@ int main(void)
         T(undone_grant_of_a_waiter_that_left),
         T(volatile_lock_of_an_undone_client),
         T(linger_ends_after_an_undone_lock),
+        T(linger_begins_when_a_lock_is_undone),
         T(crash_is_repeated_until_durable),
         T(monitors_undone),
         T(end_of_grace_undone),

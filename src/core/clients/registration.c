@@ -281,11 +281,13 @@ static uint64_t window_ms(const struct hf_core *core, const struct hf_client *cl
 
 /*
  * Starts the linger time. Moving the timer at each lock and unlock would cost more than the lock,
- * so an armed timer stays armed; when it fires, idle_since_ms tells whether the time is over.
+ * so an armed timer stays armed; when it fires, idle_since_ms tells whether the time is over. The
+ * timer is armed as well for a client that has something which an undo may still take away.
  */
 void hf_client_idle(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
-    if (client->protocol != HF_PROTOCOL_NLM || !client->registered || has_something(client))
+    if (client->protocol != HF_PROTOCOL_NLM || !client->registered ||
+        (has_something(client) && hf_durable_n_undo(core) == 0))
         return;
     client->idle_since_ms = now.mono_ms;
     if (!client->linger.armed)
