@@ -323,6 +323,24 @@ static void check_undone(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
+/* Remembers the waiters that a start which continues has granted at once: they wait again if the
+ * batch of the start fails (seed 130135513). */
+static void remember_resumed(struct sim_world *world, const struct sim_seen *now)
+{
+    const struct sim_recorded *besides = &world->server.besides;
+
+    for (unsigned i = 0; i < besides->n_waiters; i++) {
+        struct sim_waiter w = besides->waiters[i];
+
+        if (sim_waiters_find(now->waiters, now->n_waiters, w.owner, w.range, w.exclusive) >= 0 ||
+            !sim_seen_has_lock(now, &w))
+            continue;
+        for (unsigned c = w.range.first; c <= w.range.last; c++)
+            w.had[c] = world->server.disk.mode[w.range.file][c][w.owner];
+        remember_granted(world, &w);
+    }
+}
+
 /* After a failed commit, the waiters that it granted may wait again, and no others. */
 static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
 {
@@ -332,6 +350,8 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
     if (!model->causes.restarted) {
         check_told(world, now);
         check_undone(world, now);
+    } else if (world->server.continued) {
+        remember_resumed(world, now);
     }
     for (unsigned i = 0; i < now->n_waiters; i++) {
         const struct sim_waiter *w = &now->waiters[i];
