@@ -230,8 +230,10 @@ void sim_model_host_notified(struct sim_model *model, unsigned host, int32_t cla
             }
         }
     }
+    /* A request that told the claimed state is one of the new life (seed 130016830). */
     for (unsigned i = 0; i < model->n_waiters; i++)
-        model->waiters[i].old |= model->waiters[i].owner / SIM_PROCS == host;
+        model->waiters[i].old |=
+            model->waiters[i].owner / SIM_PROCS == host && model->waiters[i].state != claimed;
 }
 
 void sim_model_host_verified(struct sim_model *model, unsigned host)
