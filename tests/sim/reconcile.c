@@ -107,6 +107,19 @@ static bool granted_with_another(const struct sim_model *model, unsigned place,
     return false;
 }
 
+/* True if the cell waits to be reclaimed when the event ends: it did before, or the owner has it
+ * again because a grant was refused (seed 130046778: that let the owner's next waiter pass). */
+static bool is_unclaimed(const struct sim_model *model, unsigned owner, struct sim_range cell)
+{
+    struct sim_range range = model->refused_range[owner];
+    const struct sim_waiter *refused = model->refused_now[owner] && sim_range_overlaps(range, cell)
+                                           ? sim_model_granted_last(model, owner, range)
+                                           : NULL;
+
+    return model->seen.unreclaimed.mode[cell.file][cell.first][owner] != SIM_FREE ||
+           (refused && refused->unclaimed[cell.first]);
+}
+
 /* Notes what the owner already held of the range and did not lose in this event, which is what may
  * have made room. */
 static void note_had(const struct sim_world *world, struct sim_waiter *waiter)
@@ -121,8 +134,8 @@ static void note_had(const struct sim_world *world, struct sim_waiter *waiter)
         waiter->had[c] = mode;
         waiter->kept[c] = world->model.kept.mode[range.file][c][waiter->owner] != SIM_FREE;
         waiter->unrecorded[c] = world->unrecorded.mode[range.file][c][waiter->owner] != SIM_FREE;
-        waiter->unclaimed[c] =
-            world->model.seen.unreclaimed.mode[range.file][c][waiter->owner] != SIM_FREE;
+        waiter->unclaimed[c] = is_unclaimed(&world->model, waiter->owner,
+                                            (struct sim_range){range.file, (uint8_t)c, (uint8_t)c});
     }
 }
 
