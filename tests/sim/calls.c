@@ -142,7 +142,7 @@ static struct sim_outcall *outcall_of(struct sim_server *server, uint64_t call_i
             return &server->outcalls[i];
     }
     outcall = &server->outcalls[server->n_outcalls++ % SIM_CALLS_OUT];
-    *outcall = (struct sim_outcall){.call_id = call_id};
+    *outcall = (struct sim_outcall){.call_id = call_id, .host = SIM_HOSTS};
     return outcall;
 }
 
@@ -164,12 +164,29 @@ static enum hf_outcall_outcome outcome_of(const struct sim_call_out *out, enum h
     return repeated ? HF_OUTCALL_ACCEPTED : HF_OUTCALL_DENIED;
 }
 
+/* The host is given up: each of its callbacks in flight has one more attempt, even if the host
+ * answers a probe meanwhile (seed 130111340). */
+static void cut_short(struct sim_server *server, unsigned host)
+{
+    for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
+        const struct sim_call_out *out = &server->calls[i];
+
+        if (out->used && out->kind == HF_OUTCALL_GRANTED && out->host == host)
+            outcall_of(server, out->call_id)->host = out->host;
+    }
+    for (unsigned i = 0; i < SIM_CALLS_OUT; i++)
+        server->outcalls[i].cut_short |= server->outcalls[i].host == host;
+}
+
 /* The last attempt of a callback or probe failed: the host is silent, and its waiters leave the
  * queue. A GRANTED makes fewer attempts after failed probes or another GRANTED that was given up,
  * so any failed attempt may then be its last. */
 static void note_failed(struct sim_world *world, const struct sim_call_out *out)
 {
     bool last = out->attempt >= world->call_attempts;
+    bool early = out->kind == HF_OUTCALL_GRANTED && out->host < SIM_HOSTS &&
+                 (world->model.probe_failed[out->host] ||
+                  outcall_of(&world->server, out->call_id)->cut_short);
 
     if (out->host >= SIM_HOSTS ||
         (out->kind != HF_OUTCALL_GRANTED && out->kind != HF_OUTCALL_PROBE))
@@ -178,8 +195,10 @@ static void note_failed(struct sim_world *world, const struct sim_call_out *out)
         world->model.probe_failed[out->host] = true;
     if (last)
         world->model.silent[out->host] = true;
-    else if (out->kind == HF_OUTCALL_GRANTED && world->model.probe_failed[out->host])
+    else if (early)
         world->model.silent_early[out->host] = true;
+    if (last || early)
+        cut_short(&world->server, out->host);
 }
 
 /* Tells the handler how a call ended, and notes what the core may conclude from it. */
@@ -197,6 +216,8 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
     if (told >= HF_OUTCALL_FAILED)
         outcome = HF_OUTCALL_FAILED;
     outcall->arrived += told == HF_OUTCALL_REPEATED ? 2 : told == HF_OUTCALL_FAILED;
+    if (out->kind == HF_OUTCALL_GRANTED)
+        outcall->host = out->host;
     out->used = false;
     causes->server_event = true;
     if (out->kind == HF_OUTCALL_GRANTED && outcome != HF_OUTCALL_ACCEPTED)

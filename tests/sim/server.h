@@ -67,6 +67,9 @@ struct sim_server {
     struct sim_outcall {
         uint64_t call_id;
         unsigned arrived;
+        uint8_t host; /* of a GRANTED; otherwise SIM_HOSTS */
+        /* The host was given up meanwhile: the next attempt that fails is the last. */
+        bool cut_short;
     } outcalls[SIM_CALLS_OUT];
     unsigned n_outcalls;
     uint64_t next_cookie;
