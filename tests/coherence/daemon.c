@@ -114,7 +114,7 @@ static void read_events(struct world *w)
 
     while (hf_core_next_event(w->core, &event)) {
         if (event.kind == HF_EVENT_CLIENT_OUTSIDE)
-            nlm_lost(w);
+            nlm_lost(w, hf_bytes(event.name, event.name_len));
     }
 }
 

@@ -452,10 +452,34 @@ bool nlm_granted(struct world *w, const struct hf_outcall_attempt *call)
     return true;
 }
 
-/* The daemon reported a loss: the operator tells each process what it no longer holds. */
-void nlm_lost(struct world *w)
+/* Doubts the runs of one mode in which the kernel refused a cell. */
+static void doubt_refused(const struct world *w, struct proc *proc)
+{
+    for (uint8_t f = 0; f < FILES; f++) {
+        struct range run = {.file = f};
+
+        for (; run.first < CELLS; run.first = run.last + 1) {
+            uint8_t mode = proc->believes[f][run.first];
+
+            run.last = run.first;
+            while (run.last + 1 < CELLS && proc->believes[f][run.last + 1] == mode)
+                run.last++;
+            for (unsigned c = run.first; c <= run.last && has_refused(w, run); c++)
+                proc->shaky[f][c] = true;
+        }
+    }
+}
+
+/* The daemon reported a loss: the operator tells the process what it no longer holds. A record can
+ * cover ranges that were granted one after the other; if the kernel refused a part of it, a restart
+ * loses all of it (seed 4995). */
+void nlm_lost(struct world *w, struct hf_bytes name)
 {
     w->losses++;
+    for (unsigned p = 0; p < PROCS; p++) {
+        if (hf_bytes_equal(name, peer_of(p).name))
+            doubt_refused(w, &w->procs[p]);
+    }
 }
 
 /* Keeps the request of a client that boots, because the daemon still has it. False: there is no

@@ -179,7 +179,7 @@ void nlm_step(struct world *w);
 void nlm_settle(struct world *w);
 void nlm_daemon_gone(struct world *w);
 bool nlm_granted(struct world *w, const struct hf_outcall_attempt *call);
-void nlm_lost(struct world *w);
+void nlm_lost(struct world *w, struct hf_bytes name);
 bool nlm_is_idle(const struct world *w);
 bool nlm_is_reclaiming(const struct world *w);
 void nlm_reboot(struct world *w, unsigned p);
