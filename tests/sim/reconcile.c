@@ -58,8 +58,7 @@ static bool is_called(const struct sim_server *server, const struct sim_waiter *
     return false;
 }
 
-/* A grant reclaims what its owner had not reclaimed yet; except what the owner holds in exclusive
- * mode when the grant is shared, because that lock stays as it is. */
+/* A grant reclaims what its owner had not reclaimed yet. */
 static void claim_granted(struct sim_world *world, const struct sim_waiter *waiter)
 {
     const struct sim_server *server = &world->server;
@@ -70,11 +69,7 @@ static void claim_granted(struct sim_world *world, const struct sim_waiter *wait
     else if (server->committing) /* the batch taken in this event has the grant; without one, the
                                     next batch will have it */
         batch = server->committing->seq + (server->committing_since != world->stats.events);
-    for (uint8_t c = waiter->range.first; c <= waiter->range.last; c++) {
-        if (waiter->exclusive || waiter->had[c] != SIM_EXCLUSIVE)
-            sim_model_claimed(&world->model, waiter->owner,
-                              (struct sim_range){waiter->range.file, c, c}, batch);
-    }
+    sim_model_claimed(&world->model, waiter->owner, waiter->range, batch);
 }
 
 static void remember_granted(struct sim_world *world, const struct sim_waiter *waiter)

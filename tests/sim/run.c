@@ -213,6 +213,7 @@ const uint64_t sim_known_seeds[] = {
     130046778, /* the simulator: a refused grant that made room for one that overlaps */
     130076984, /* the simulator: a second FREE_ALL after a notice that was never verified */
     130111340, /* the simulator: a callback that was cut short, and an answered probe */
+    130093365, /* a shared grant left an exclusive lock to be reclaimed */
     130135513, /* the simulator: a start that continues grants, and its batch fails */
     130163230, /* a lock that was undone after its client's notice left a registration for ever */
     /* The simulator: a late grant over a range that another client reclaimed by mistake. */

@@ -289,6 +289,28 @@ static void an_accepted_grant_reclaims(void **state)
     assert_int_equal(TEST(w, .client = 2, .len = 20), DENIED);
 }
 
+/* GRC-03: so does one that accepts a shared grant over what it held exclusively: the end of grace
+ * takes nothing that was granted in it (seed 130093365). */
+static void an_accepted_shared_grant_reclaims(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .len = 10);
+    LOCK(w, .client = 2, .off = 10, .len = 10);
+    LOCK(w, .client = 3, .fh = "z");
+    w->config.grace_mode = HF_GRACE_CONFLICT;
+    world_restart(w);
+    assert_int_equal(LOCK(w, .len = 20, .shared = true, .block = true), BLOCKED);
+    UNLOCK(w, .client = 2, .off = 10, .len = 10);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_ACCEPTED);
+    assert_true(world_status(w).grace_active);
+    world_later(w, w->config.grace_ms);
+    world_later(w, 1000);
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(TEST(w, .client = 2, .off = 10, .len = 10), DENIED);
+    assert_int_equal(TEST(w, .client = 2, .len = 10, .shared = true), DENIED);
+}
+
 /* GRC-03, ADM-06: grace ends while the client has not answered, and then it refuses: the lock was
  * not reclaimed in time, and is reported as lost. */
 static void a_grant_refused_after_grace_loses_the_unclaimed(void **state)
@@ -552,6 +574,7 @@ int main(void)
         T(a_grant_records_what_was_not),
         T(a_reclaim_records_what_was_not),
         T(an_accepted_grant_reclaims),
+        T(an_accepted_shared_grant_reclaims),
         T(a_grant_refused_after_grace_loses_the_unclaimed),
         T(a_wait_survives_a_failed_commit),
         T(a_denied_thread_calls_off_no_callback),

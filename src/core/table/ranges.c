@@ -178,7 +178,8 @@ static struct hf_lock *first_exclusive(const struct hf_core *core, const struct 
  * Adds the range to what the owner holds. A lock that a former life holds exclusively stays
  * exclusive, in case the client did not restart, and becomes a lock of the asking life, so that no
  * crash notice takes it. A lock without a record (NM_LOCK) gets one if the grant is recorded,
- * because the client counts on the grant over a restart.
+ * because the client counts on the grant over a restart. A lock that is still to be reclaimed
+ * counts as reclaimed, because the end of grace must not take what was granted.
  */
 int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked)
 {
@@ -187,7 +188,7 @@ int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
 
     while (!asked->exclusive && (lock = first_exclusive(txn->core, file, &rest)) != NULL) {
         struct hf_want before = rest, part = rest;
-        bool less = lock->life < asked->life || lock->durable < asked->durable;
+        bool less = lock->life < asked->life || lock->durable < asked->durable || lock->unclaimed;
 
         part.exclusive = true;
         if (lock->node.first > rest.first)
