@@ -297,9 +297,6 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
 
     if (sim_decided.answer.ticket.decision != 0)
         return; /* releases are made in slices, and the repeat would make the next one */
-    if (r->call == SIM_CALL_FREE_ALL && world->model.doubtful[r->host])
-        return; /* the first one released a former life only (is_doubtful()), the next one the rest
-                 */
     if (waits_for_else(&world->model, r))
         return; /* what this request gets may let the waiting one pass */
     sim_model_look(world, before);

@@ -211,7 +211,7 @@ const uint64_t sim_known_seeds[] = {
     130029797, /* the simulator: a start that continues grants what a failed batch had undone */
     130016830, /* the simulator: a repeated notice made a waiter of the new life an old one */
     130046778, /* the simulator: a refused grant that made room for one that overlaps */
-    130076984, /* the simulator: a second FREE_ALL after a notice that was never verified */
+    130076984, /* a second FREE_ALL of a former life released what a later one had */
     130111340, /* the simulator: a callback that was cut short, and an answered probe */
     130093365, /* a shared grant left an exclusive lock to be reclaimed */
     130135513, /* the simulator: a start that continues grants, and its batch fails */

@@ -226,7 +226,8 @@ static struct sim_message tidy(struct sim_world *world, unsigned h, unsigned p)
     if (process->tidied < world->config.files)
         return (struct sim_message){.call = SIM_CALL_UNLOCK,
                                     .range = whole_file(process->tidied++)};
-    if (!world->hosts[h].unmonitored && world->config.shares > 0 &&
+    /* A FREE_ALL after a notice that was never verified leaves shares (CRS-02, seed 130076984). */
+    if ((!world->hosts[h].unmonitored || world->model.doubtful[h]) && world->config.shares > 0 &&
         process->tidied < 2 * world->config.files)
         return (struct sim_message){
             .call = SIM_CALL_UNSHARE,

@@ -200,6 +200,28 @@ static void a_forged_notice_that_our_restart_cut_off(void **state)
     assert_int_equal(world_status(w).locks, 0);
 }
 
+/* CRS-02: a FREE_ALL of a former life comes late, and twice: it releases nothing of the new life.
+ */
+static void a_late_free_all_changes_nothing_when_repeated(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer;
+
+    assert_int_equal(LOCK(w, .fh = "old", .len = 10, .state = 5), GRANTED);
+    assert_int_equal(LOCK(w, .fh = "new", .len = 10, .state = 7), GRANTED);
+    for (int i = 0; i < 3; i++) {
+        peer = world_peer(w, 1);
+        hf_core_free_all(w->core, w->now, &peer, 5, true);
+        world_step(w);
+        assert_int_equal(TEST(w, .client = 2, .fh = "old"), GRANTED);
+        assert_int_equal(TEST(w, .client = 2, .fh = "new"), DENIED);
+    }
+    peer = world_peer(w, 1);
+    hf_core_free_all(w->core, w->now, &peer, 7, true);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 0);
+}
+
 /* SEC-04: what is reclaimed after a notice came stays, whether that was true or forged. */
 static void what_is_reclaimed_after_a_notice_stays(void **state)
 {
@@ -399,6 +421,7 @@ int main(void)
         T(a_release_of_all_ends_former_lives),
         T(a_refuted_notice_leaves_one_life),
         T(a_forged_notice_that_our_restart_cut_off),
+        T(a_late_free_all_changes_nothing_when_repeated),
         T(what_is_reclaimed_after_a_notice_stays),
         T(a_failed_commit_leaves_no_life_unrecorded),
         T(a_notice_that_our_restart_cut_off_is_repeated),

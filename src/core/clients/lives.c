@@ -88,8 +88,17 @@ uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
     return lives->now;
 }
 
+/* True if the state is known as that of a former life, whether that is over or not. */
+static bool is_former(const struct hf_lives *lives, int32_t state)
+{
+    unsigned place = place_of(lives, state);
+
+    return state != 0 && place > 0 && place < HF_CLIENT_LIVES;
+}
+
 /*
- * A delayed FREE_ALL with the state of a former life is about what that life had. A notice with
+ * A delayed FREE_ALL with the state of a former life is about what that life had, and a second one
+ * finds nothing. A notice with
  * such a state, if it is the first to tell of that life, is about the lives before it: a LOCK of
  * yet another life can only have come later than that life's first LOCK. If there is only one life,
  * and only a request that had to wait has told its state number, a notice with that number is about
@@ -102,8 +111,8 @@ uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client
     unsigned former = former_place(lives, state);
 
     *began = false;
-    if (former != 0 && free_all)
-        return last_of(lives, former) + 1;
+    if (free_all && is_former(lives, state))
+        return last_of(lives, place_of(lives, state)) + 1;
     if (former != 0 && lives->first[former] > lives->oldest)
         return lives->first[former];
     *began = free_all || lives->first[0] == 1 || state != lives->states[0];
