@@ -56,14 +56,22 @@ static void join_former(struct hf_lives *lives, unsigned place)
     lives->first[place] = 0;
 }
 
+/* Returns the index of a former life with this state, whether that life is over or not; 0: there is
+ * none. */
+static unsigned known_place(const struct hf_lives *lives, int32_t state)
+{
+    unsigned place = place_of(lives, state);
+
+    return state != 0 && place < HF_CLIENT_LIVES ? place : 0;
+}
+
 /* Returns the index of a former life with this state that may still hold something; 0: there is
  * none. */
 static unsigned former_place(const struct hf_lives *lives, int32_t state)
 {
-    unsigned place = place_of(lives, state);
+    unsigned place = known_place(lives, state);
 
-    return state != 0 && place < HF_CLIENT_LIVES && last_of(lives, place) >= lives->oldest ? place
-                                                                                           : 0;
+    return last_of(lives, place) >= lives->oldest ? place : 0;
 }
 
 /* Returns the life of a request with this state. The state of a life that is over begins a new life
@@ -88,31 +96,23 @@ uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
     return lives->now;
 }
 
-/* True if the state is known as that of a former life, whether that is over or not. */
-static bool is_former(const struct hf_lives *lives, int32_t state)
-{
-    unsigned place = place_of(lives, state);
-
-    return state != 0 && place > 0 && place < HF_CLIENT_LIVES;
-}
-
 /*
  * A delayed FREE_ALL with the state of a former life is about what that life had, and a second one
- * finds nothing. A notice with
- * such a state, if it is the first to tell of that life, is about the lives before it: a LOCK of
- * yet another life can only have come later than that life's first LOCK. If there is only one life,
- * and only a request that had to wait has told its state number, a notice with that number is about
- * what this life had.
+ * finds nothing. A notice with such a state, if it is the first to tell of that life, is about the
+ * lives before it: a LOCK of yet another life can only have come later than that life's first LOCK.
+ * If there is only one life, and only a request that had to wait has told its state number, a
+ * notice with that number is about what this life had.
  */
 uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client, int32_t state,
                             bool free_all, bool *began)
 {
     struct hf_lives *lives = &client->lives;
+    unsigned known = known_place(lives, state);
     unsigned former = former_place(lives, state);
 
     *began = false;
-    if (free_all && is_former(lives, state))
-        return last_of(lives, place_of(lives, state)) + 1;
+    if (free_all && known != 0)
+        return last_of(lives, known) + 1;
     if (former != 0 && lives->first[former] > lives->oldest)
         return lives->first[former];
     *began = free_all || lives->first[0] == 1 || state != lives->states[0];
