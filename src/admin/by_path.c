@@ -211,7 +211,7 @@ static enum MHD_Result reply(struct request *request, struct by_path *b)
         return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, detail);
     }
     if (b->released < 0)
-        return hf_admin_reply_error(request, HF_ENOENT, "Nothing is locked or waited for there.");
+        return hf_admin_reply_error(request, HF_ENOENT, HF_ADMIN_NOTHING_THERE);
     hf_format(request->argument, sizeof(request->argument), "%s", b->filter.quoted);
     request->change = "release file";
     request->released = b->released;

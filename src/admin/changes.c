@@ -92,22 +92,14 @@ json_t *hf_admin_released_json(const struct request *request)
                      hf_admin_granted_since(request, request->grant_mark, 0));
 }
 
-static const char *missing(const char *change)
-{
-    if (strcmp(change, "release lock") == 0)
-        return "There is no such lock; it may have been unlocked.";
-    if (strcmp(change, "release file") == 0)
-        return "Nothing is locked or waited for there.";
-    return "There is no such client.";
-}
-
 /* Answers a release with its outcome in the core: its count or an error, and what to wait for. A
  * large release is made in slices, and most of its grants come later. */
-enum MHD_Result hf_admin_reply_release(struct request *request, const char *change, uint64_t mark,
-                                       int64_t released, struct hf_ticket wait)
+enum MHD_Result hf_admin_reply_release(struct request *request, const char *change,
+                                       const char *missing, uint64_t mark, int64_t released,
+                                       struct hf_ticket wait)
 {
     if (released < 0)
-        return hf_admin_reply_error(request, (int)released, missing(change));
+        return hf_admin_reply_error(request, (int)released, missing);
     request->change = change;
     request->released = released;
     request->grant_mark = mark;
@@ -144,10 +136,10 @@ enum MHD_Result hf_admin_on_delete_client(struct request *request)
     uint64_t id;
 
     if (!find_client(request, &id, &client))
-        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, HF_ADMIN_NO_CLIENT);
     name_client(request, &client);
     return hf_admin_reply_release(
-        request, "release client", mark,
+        request, "release client", HF_ADMIN_NO_CLIENT, mark,
         hf_core_release_client(service->core, hf_service_now(service), id, &wait), wait);
 }
 
@@ -188,7 +180,7 @@ enum MHD_Result hf_admin_on_client_dead(struct request *request)
                                       "The body is empty, or {\"since\": \"TIME\"} in UTC, as "
                                       "2026-11-18T03:12:00Z.");
     if (!find_client(request, &id, &client) || client.record.protocol != HF_PROTOCOL_NLM)
-        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, HF_ADMIN_NO_CLIENT);
     /* The time of death has whole seconds only. */
     if (died_ms != 0 && client.last_seen_ms >= died_ms + 1000)
         return hf_admin_reply_problem(request, MHD_HTTP_CONFLICT,
@@ -196,7 +188,7 @@ enum MHD_Result hf_admin_on_client_dead(struct request *request)
                                       "nothing was released.");
     name_client(request, &client);
     return hf_admin_reply_release(
-        request, "declare client dead", mark,
+        request, "declare client dead", HF_ADMIN_NO_CLIENT, mark,
         hf_core_client_dead(service->core, hf_service_now(service), id, &wait), wait);
 }
 
@@ -210,7 +202,9 @@ enum MHD_Result hf_admin_on_delete_lock(struct request *request)
 
     if (hf_admin_parse_id(request->argument, &id))
         released = hf_core_release_lock(service->core, hf_service_now(service), id, &wait);
-    return hf_admin_reply_release(request, "release lock", mark, released, wait);
+    return hf_admin_reply_release(request, "release lock",
+                                  "There is no such lock; it may have been unlocked.", mark,
+                                  released, wait);
 }
 
 enum MHD_Result hf_admin_on_delete_file(struct request *request)
@@ -229,7 +223,8 @@ enum MHD_Result hf_admin_on_delete_file(struct request *request)
     if (len > 0)
         released = hf_core_release_file(service->core, hf_service_now(service),
                                         hf_bytes(fh, (size_t)len), &wait);
-    return hf_admin_reply_release(request, "release file", mark, released, wait);
+    return hf_admin_reply_release(request, "release file", HF_ADMIN_NOTHING_THERE, mark, released,
+                                  wait);
 }
 
 /* ---- grace, notices, checks ---- */
@@ -334,7 +329,7 @@ enum MHD_Result hf_admin_on_check(struct request *request)
     uint64_t id;
 
     if (!find_client(request, &id, &client))
-        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, HF_ADMIN_NO_CLIENT);
     name_client(request, &client);
     request->change = "check client";
     hf_admin_log_change(request, true);

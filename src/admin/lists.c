@@ -628,7 +628,7 @@ enum MHD_Result hf_admin_on_client(struct request *request)
 
     if (!hf_admin_parse_id(request->argument, &id) ||
         hf_core_view_client(service->core, id, &row.client) < 0)
-        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, HF_ADMIN_NO_CLIENT);
     hf_buf_init(&buf, &hf_alloc_heap);
     hf_row_client(&writer, &context, &row);
     if (!writer.failed)

@@ -147,10 +147,15 @@ void hf_admin_wait_resume(struct request *request);
 enum MHD_Result hf_admin_reply_pending(struct request *request);
 void hf_admin_wait_abandon_all(struct hf_admin *admin);
 
+#define HF_ADMIN_NO_CLIENT     "There is no such client."
+#define HF_ADMIN_NOTHING_THERE "Nothing is locked or waited for there."
+
 /* Answers a release made in the core: released is its count or an error, wait names the batch to
- * wait for, and mark was taken before the release. */
-enum MHD_Result hf_admin_reply_release(struct request *request, const char *change, uint64_t mark,
-                                       int64_t released, struct hf_ticket wait);
+ * wait for, and mark was taken before the release. missing: what to say if there is nothing to
+ * release. */
+enum MHD_Result hf_admin_reply_release(struct request *request, const char *change,
+                                       const char *missing, uint64_t mark, int64_t released,
+                                       struct hf_ticket wait);
 
 /*
  * changes.c: shows the waiters granted since the mark, counting `before` that were shown earlier.
