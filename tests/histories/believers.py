@@ -82,13 +82,8 @@ class Beliefs:
             self.late.remove(late)
             if blocked:
                 self.violations += late.violations
-                return
-            self.excused += len(late.violations)
-            for cell in late.span.cells():
-                others = self.held.get(cell, {})
-                self.excused += others.get(late.owner, False)
-                if late.owner in others:
-                    others[late.owner] = False
+            else:
+                self.excused += len(late.violations) + self.weaken(late.owner, late.span)
 
     def lose(self, owner, span):
         with self.guard:
@@ -98,9 +93,15 @@ class Beliefs:
     def soften(self, owner, span):
         """A process that asks for a shared lock over its own exclusive one has given that up."""
         with self.guard:
-            for cell in span.cells():
-                if owner in self.held.get(cell, {}):
-                    self.held[cell][owner] = False
+            self.weaken(owner, span)
+
+    def weaken(self, owner, span):
+        """Under the guard: makes shared what the owner holds; returns how many cells were exclusive."""
+        mine = [self.held[cell] for cell in span.cells() if owner in self.held.get(cell, {})]
+        exclusive = sum(others[owner] for others in mine)
+        for others in mine:
+            others[owner] = False
+        return exclusive
 
     def lose_machine(self, machine):
         with self.guard:

@@ -72,6 +72,21 @@ static void write_hook(const char *body)
     assert_int_equal(chmod(config.hook, 0755), 0);
 }
 
+/* Writes a hook that takes ADDRESS, and the first time changes this address as well. */
+static void write_hook_whose_first_take_also(const char *change, const char *address,
+                                             const char *rest)
+{
+    char body[512];
+
+    (void)snprintf(body, sizeof(body),
+                   "[ $1 = take ] || exit 0\n"
+                   "ip address replace %s/32 dev lo\n"
+                   "[ $(grep -c take \"$(dirname $0)/calls\") = 1 ] || exit 0\n"
+                   "ip address %s %s%s",
+                   ADDRESS, change, address, rest);
+    write_hook(body);
+}
+
 static const char *read_file(const char *path)
 {
     static char text[8192];
@@ -672,16 +687,8 @@ static void a_lost_address_is_taken_again(void **state)
 /* The hook adds an address and goes on to announce it; meanwhile the address is lost. */
 static void an_address_that_is_lost_while_the_hook_runs(void **state)
 {
-    char body[512];
-
     (void)state;
-    (void)snprintf(body, sizeof(body),
-                   "[ $1 = take ] || exit 0\n"
-                   "ip address replace %s/32 dev lo\n"
-                   "[ $(grep -c take \"$(dirname $0)/calls\") = 1 ] || exit 0\n"
-                   "ip address del %s/32 dev lo",
-                   ADDRESS, ADDRESS);
-    write_hook(body);
+    write_hook_whose_first_take_also("del", ADDRESS, "/32 dev lo");
     start();
     take();
     TURN_UNTIL(seen.up == 2);
@@ -891,16 +898,8 @@ static void news_that_found_no_room_are_looked_after(void **state)
 /* A hook may leave an address out that it took before: nothing is missing then. */
 static void what_the_host_had_before_a_drop_does_not_count(void **state)
 {
-    char body[512];
-
     (void)state;
-    (void)snprintf(body, sizeof(body),
-                   "[ $1 = take ] || exit 0\n"
-                   "ip address replace %s/32 dev lo\n"
-                   "[ $(grep -c take \"$(dirname $0)/calls\") = 1 ] || exit 0\n"
-                   "ip address replace %s/128 dev lo nodad",
-                   ADDRESS, ADDRESS6);
-    write_hook(body);
+    write_hook_whose_first_take_also("replace", ADDRESS6, "/128 dev lo nodad");
     start();
     take();
     assert_true(has_address(ADDRESS) && has_address(ADDRESS6));

@@ -366,6 +366,17 @@ static void volatile_lock_of_an_undone_client(void **state)
     assert_null(hf_core_take_batch(w->core));
 }
 
+static void expect_no_client_in_the_end(struct world *w)
+{
+    assert_int_equal(world_status(w).locks, 0);
+    for (int i = 0; i < 2; i++) {
+        world_later(w, w->config.linger_ms);
+        world_commit(w);
+    }
+    assert_int_equal(world_status(w).nlm_clients, 0);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+}
+
 /* When the linger time ends, the client has a lock whose commit fails later: its registration still
  * ends. */
 static void linger_ends_after_an_undone_lock(void **state)
@@ -380,13 +391,7 @@ static void linger_ends_after_an_undone_lock(void **state)
     LOCK(w, .client = 1);
     world_later(w, 2); /* the timer fires while the client has a lock */
     assert_true(world_commit_one(w, HF_EIO));
-    assert_int_equal(world_status(w).locks, 0);
-    for (int i = 0; i < 2; i++) {
-        world_later(w, w->config.linger_ms);
-        world_commit(w);
-    }
-    assert_int_equal(world_status(w).nlm_clients, 0);
-    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+    expect_no_client_in_the_end(w);
 }
 
 /* A lock is granted while the notice of our restart is under way, and its commit fails when the
@@ -406,13 +411,7 @@ static void linger_begins_when_a_lock_is_undone(void **state)
     assert_int_equal(LOCK(w, .client = 1), GRANTED);
     world_called(w, world_call_of(w, HF_OUTCALL_NOTIFY).id, HF_OUTCALL_ACCEPTED);
     assert_true(world_commit_one(w, HF_EIO));
-    assert_int_equal(world_status(w).locks, 0);
-    for (int i = 0; i < 2; i++) {
-        world_later(w, w->config.linger_ms);
-        world_commit(w);
-    }
-    assert_int_equal(world_status(w).nlm_clients, 0);
-    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+    expect_no_client_in_the_end(w);
 }
 
 /* CRS-01f: A crash whose release could not be committed is processed again until it is. */

@@ -55,6 +55,16 @@ static struct hf_outcall_attempt question(struct world *w)
     return call;
 }
 
+/* A client locks at its first address, and then from another one; returns the question to the
+ * first. */
+static struct hf_outcall_attempt lock_and_arrive(struct world *w, int32_t state)
+{
+    assert_int_equal(LOCK(w, .client = 1, .state = state), GRANTED);
+    come_from(w, 7);
+    assert_int_equal(LOCK(w, .client = 1, .state = state), GRACE);
+    return question(w);
+}
+
 static void is_to(const struct hf_outcall_attempt *call, struct hf_addr addr)
 {
     assert_true(hf_addr_same_host(&call->to[0], &addr));
@@ -139,10 +149,7 @@ static void two_hosts_with_one_name_are_not_merged(void **state)
     struct hf_outcall_attempt call;
     struct hf_event event;
 
-    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED);
-    come_from(w, 7);
-    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
-    call = question(w);
+    call = lock_and_arrive(w, 3);
     names(w, &call, 3);
     assert_true(world_event(w, HF_EVENT_CLIENT_DOUBLED, &event));
     assert_int_equal(event.addr.bytes[3], 7);
@@ -158,10 +165,7 @@ static void a_request_from_the_old_address_says_that_it_is_there(void **state)
     struct hf_outcall_attempt call;
     struct hf_event event;
 
-    assert_int_equal(LOCK(w, .client = 1), GRANTED);
-    come_from(w, 7);
-    assert_int_equal(LOCK(w, .client = 1), GRACE);
-    call = question(w);
+    call = lock_and_arrive(w, 0);
     come_from(w, 0);
     assert_int_equal(LOCK(w, .client = 1, .fh = "g"), GRANTED);
     silence(w, &call);
@@ -182,10 +186,7 @@ static void a_request_from_the_old_address_outweighs_its_monitor(void **state)
     struct world *w = *state;
     struct hf_outcall_attempt call;
 
-    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED);
-    come_from(w, 7);
-    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
-    call = question(w);
+    call = lock_and_arrive(w, 3);
     come_from(w, 0);
     assert_int_equal(LOCK(w, .client = 1, .state = 3, .fh = "g"), GRANTED);
     names(w, &call, 9);
@@ -200,10 +201,7 @@ static void a_client_is_asked_once_a_second(void **state)
     struct world *w = *state;
     struct hf_outcall_attempt call;
 
-    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRANTED);
-    come_from(w, 7);
-    assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
-    call = question(w);
+    call = lock_and_arrive(w, 3);
     names(w, &call, 3);
     come_from(w, 8);
     assert_int_equal(LOCK(w, .client = 1, .state = 3), GRACE);
@@ -546,10 +544,7 @@ static void an_unlock_of_nothing_from_the_old_address_counts(void **state)
     struct world *w = *state;
     struct hf_outcall_attempt call;
 
-    assert_int_equal(LOCK(w, .client = 1), GRANTED);
-    come_from(w, 7);
-    assert_int_equal(LOCK(w, .client = 1), GRACE);
-    call = question(w);
+    call = lock_and_arrive(w, 0);
     come_from(w, 0);
     assert_int_equal(UNLOCK(w, .client = 1, .fh = "g"), GRANTED);
     assert_int_equal(TEST(w, .client = 1, .fh = "g"), GRANTED);
